@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton model: vLLM's AsyncLLM with the tensors of Triton's vLLM backend, run by Triton's Python stub.
+
+The stub embeds Python with the C locale whatever the environment says, and vLLM's imports read
+UTF-8 files, so the locale is set before them.
+"""
+
+import asyncio
+import locale
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+
+import sys
+
+import triton_python_backend_utils as pb_utils
+
+sys.path.insert(0, str(Path(__file__).parent))
+import triton_answers as tensors
+
+
+class TritonPythonModel:
+    """One engine on an event loop of its own; every request is a task there."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        engine_args = tensors.engine_args(args)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="engine-loop", daemon=True)
+        self.thread.start()
+        starting = asyncio.run_coroutine_threadsafe(self._start(engine_args), self.loop)
+        self.engine = starting.result()
+
+    async def _start(self, engine_args: dict[str, Any]) -> Any:
+        import vllm
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        pb_utils.Logger.log_info(f"engine vllm {vllm.__version__}")
+        return AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**engine_args))
+
+    def execute(self, requests: list[Any]) -> None:
+        for request in requests:
+            asyncio.run_coroutine_threadsafe(self._serve(request), self.loop)
+
+    async def _serve(self, request: Any) -> None:
+        sender = request.get_response_sender()
+        try:
+            want = tensors.asked(request)
+            if want.engine_metrics:
+                sender.send(tensors.metrics_answer(_metrics_page()))
+            else:
+                await self._generate(want, sender)
+        except Exception as error:
+            sender.send(tensors.failure(error))
+        finally:
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    async def _generate(self, want: tensors.Asked, sender: Any) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        kind = RequestOutputKind.DELTA if want.stream else RequestOutputKind.FINAL_ONLY
+        sampling = SamplingParams(**want.sampling, output_kind=kind)
+        name = uuid.uuid4().hex
+        async for output in self.engine.generate(want.text, sampling, name):
+            if sender.is_cancelled():
+                await self.engine.abort(name)
+                return
+            completion = output.outputs[0]
+            sender.send(
+                tensors.answer(
+                    want,
+                    completion.text,
+                    finish_reason=completion.finish_reason,
+                    input_tokens=len(output.prompt_token_ids or ()),
+                    output_tokens=len(completion.token_ids),
+                    cached_tokens=output.num_cached_tokens,
+                )
+            )
+
+    def finalize(self) -> None:
+        self.engine.shutdown()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(5)
+
+
+def _metrics_page() -> str:
+    """vLLM keeps its counters in prometheus_client's registry of this process."""
+    from prometheus_client import REGISTRY, generate_latest
+
+    return generate_latest(REGISTRY).decode()

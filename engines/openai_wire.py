@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the OpenAI completions protocol that engines share: end markers, errors, usage."""
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from engines.contract import Answer, Prompt
+
+DONE: Final = "[DONE]"
+
+
+def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
+    """The fields of a streaming completion that every OpenAI-compatible engine understands."""
+    return {
+        "model": model,
+        "prompt": prompt.text,
+        "max_tokens": prompt.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": prompt.sampling.temperature,
+        "top_p": prompt.sampling.top_p,
+        "top_k": prompt.sampling.top_k,
+        "min_p": 0.0,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+        "seed": prompt.sampling.seed,
+    }
+
+
+def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | None]:
+    """The event's JSON, or None where there is nothing to fold beyond the answer returned.
+
+    An error event inside HTTP 200 ends the answer as failed; `[DONE]` ends it without a failure.
+    """
+    if data == DONE:
+        return replace(answer, ended=True), None
+    try:
+        event = json.loads(data)
+    except ValueError:
+        return replace(answer, error=f"an event that is not JSON: {data[:200]}"), None
+    if not isinstance(event, dict):
+        return replace(answer, error=f"an event that is no object: {data[:200]}"), None
+    if event.get("error"):
+        return replace(answer, error=error_text(event["error"])), None
+    return answer, event
+
+
+def error_text(error: Any) -> str:
+    """The message of an error object, or the whole of it where it has none."""
+    if isinstance(error, dict) and "message" in error:
+        return str(error["message"])
+    return error if isinstance(error, str) else json.dumps(error)
+
+
+def fold_choice(answer: Answer, event: dict[str, Any]) -> Answer:
+    """Text and finish reason of the only choice; an event with no choices changes neither."""
+    choices = event.get("choices") or []
+    if not choices:
+        return answer
+    return replace(
+        answer,
+        text=answer.text + (choices[0].get("text") or ""),
+        finish_reason=choices[0].get("finish_reason") or answer.finish_reason,
+    )
+
+
+def fold_usage(answer: Answer, event: dict[str, Any], *, missing_cached: int | None) -> Answer:
+    """The engine's own counts. `missing_cached` stands for an absent count of cached tokens."""
+    usage = event.get("usage")
+    if not usage:
+        return answer
+    details = usage.get("prompt_tokens_details") or {}
+    return replace(
+        answer,
+        server_tokens=usage["completion_tokens"],
+        prompt_tokens=usage["prompt_tokens"],
+        cached_tokens=details.get("cached_tokens", missing_cached),
+    )

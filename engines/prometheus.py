@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads an engine's metrics page: exact names, summed over label sets, absent is not zero."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from engines.contract import Counters
+
+VLLM_NAMES: Final[Mapping[str, str]] = {
+    "requests": "vllm:request_success_total",
+    "running": "vllm:num_requests_running",
+    "waiting": "vllm:num_requests_waiting",
+    "prompt_tokens": "vllm:prompt_tokens_total",
+    "cached_tokens": "vllm:prompt_tokens_cached_total",
+    "generated_tokens": "vllm:generation_tokens_total",
+    "drafts": "vllm:spec_decode_num_drafts_total",
+    "drafted_tokens": "vllm:spec_decode_num_draft_tokens_total",
+    "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
+}
+"""vllm/v1/metrics/loggers.py and vllm/v1/spec_decode/metrics.py, 0.20.2 and 0.33.0."""
+
+LLAMACPP_NAMES: Final[Mapping[str, str]] = {
+    "running": "llamacpp:requests_processing",
+    "waiting": "llamacpp:requests_deferred",
+    "cached_tokens": "llamacpp:prompt_tokens_cached_total",
+    "generated_tokens": "llamacpp:tokens_predicted_total",
+    "drafts": "llamacpp:spec_decode_num_drafts_total",
+    "drafted_tokens": "llamacpp:spec_decode_num_draft_tokens_total",
+    "accepted_tokens": "llamacpp:spec_decode_num_accepted_tokens_total",
+}
+"""As served by xllamacpp 2026.10.11549; its prompt counter leaves the cached tokens out."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One line of a metrics page."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def parse(page: str) -> tuple[Sample, ...]:
+    """All samples of a page in Prometheus' text format. Raises ValueError on text that is none."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return tuple(
+        Sample(sample.name, sample.labels, float(sample.value))
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    )
+
+
+def total(samples: tuple[Sample, ...], name: str) -> float | None:
+    """Sum of a metric over all its label sets; None where the page has no such name."""
+    values = [sample.value for sample in samples if sample.name == name]
+    return sum(values) if values else None
+
+
+def labels(samples: tuple[Sample, ...], name: str) -> Mapping[str, str]:
+    """Labels of the first sample of that name, for metrics that carry settings; empty if absent."""
+    return next((sample.labels for sample in samples if sample.name == name), {})
+
+
+def counters(samples: tuple[Sample, ...], names: Mapping[str, str]) -> Counters:
+    """The counters that the page has, under the names that an engine uses for them."""
+    return Counters(**{field: total(samples, name) for field, name in names.items()})

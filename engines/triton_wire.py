@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton's HTTP generate extension with the tensors of its vLLM backend, and how Triton says what it is.
+
+Tensor names and their meaning: triton-inference-server/vllm_backend 8de0c14, README and src/model.py;
+the extension: triton-inference-server/server e1db8a6, docs/protocol/extension_generate.md. Two
+tensors are ours, on models that this tool places: num_cached_tokens and engine_metrics.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from engines.contract import Answer, Call, Capabilities, Evidence, Probe, Prompt
+from engines.openai_wire import error_text
+
+CACHED: Final = "num_cached_tokens"
+ENGINE_PAGE: Final = "engine_metrics"
+
+
+def probes() -> tuple[Probe, ...]:
+    """Server, model, and the embedded engine's own metrics page, fetched through the model."""
+    ask = {"text_input": "", "return_engine_metrics": True}
+    return (
+        Probe("server", "/v2"),
+        Probe("config", "/v2/models/{name}/config"),
+        Probe("engine", "/v2/models/{name}/generate", body=ask),
+        Probe("triton", "/metrics", port="metrics"),
+    )
+
+
+def engine_page(evidence: Evidence) -> str:
+    """The embedded engine's metrics page; empty where the model has none to give."""
+    answer = json.loads(evidence.answers.get("engine") or "{}")
+    page = answer.get(ENGINE_PAGE) if isinstance(answer, dict) else None
+    return page if isinstance(page, str) else ""
+
+
+def capabilities(
+    evidence: Evidence, *, engine_version: str | None, max_model_len: int | None, speculates: bool
+) -> Capabilities:
+    """What server and model answer about themselves; the served name is the model's."""
+    server = json.loads(evidence.answers.get("server") or "{}")
+    config = json.loads(evidence.answers.get("config") or "{}")
+    outputs = {output["name"] for output in config.get("output", ())}
+    return Capabilities(
+        model=config.get("name", ""),
+        engine_version=engine_version,
+        front_end=f"Triton {server.get('version', '?')} HTTP",
+        max_model_len=max_model_len,
+        tokens_per_event="num_output_tokens" in outputs,
+        forces_length=True,
+        reports_cached_tokens=CACHED in outputs,
+        speculates=speculates,
+        metrics_probe="engine",
+    )
+
+
+def encode(prompt: Prompt, capabilities: Capabilities, sampling: Mapping[str, Any]) -> Call:
+    """A streaming request. All of `sampling` goes into one tensor, as JSON: keys of the body that
+    match no tensor would be dropped or taken for sampling fields, depending on the model."""
+    body: dict[str, Any] = {
+        "text_input": prompt.text,
+        "stream": True,
+        "exclude_input_in_output": True,
+        "sampling_parameters": json.dumps(sampling),
+        "return_finish_reason": True,
+        "return_num_input_tokens": True,
+        "return_num_output_tokens": True,
+    }
+    if capabilities.reports_cached_tokens:
+        body["return_num_cached_tokens"] = True
+    return Call(f"/v2/models/{capabilities.model}/generate_stream", json.dumps(body).encode())
+
+
+def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
+    """Text and num_output_tokens are deltas. There is no end marker: the finish reason is the end.
+
+    The backend writes Python's "None" for a reason that is still open.
+    """
+    try:
+        event = json.loads(data)
+    except ValueError:
+        return replace(answer, error=f"an event that is not JSON: {data[:200]}")
+    if "error" in event:
+        return replace(answer, error=error_text(event["error"]))
+    reason = event.get("finish_reason")
+    reason = answer.finish_reason if reason in (None, "None") else reason
+    tokens = answer.tokens + event.get("num_output_tokens", 0)
+    return replace(
+        answer,
+        text=answer.text + event.get("text_output", ""),
+        tokens=tokens,
+        server_tokens=tokens if capabilities.tokens_per_event else None,
+        prompt_tokens=event.get("num_input_tokens", answer.prompt_tokens),
+        cached_tokens=event.get(CACHED, answer.cached_tokens),
+        finish_reason=reason,
+        ended=reason is not None,
+    )

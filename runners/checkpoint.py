@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the checkpoint of a config: a folder, an id of the Hugging Face hub with its revision, or `demo`."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from engines.contract import Checkpoint
+from runners.config import ConfigError
+from runners.demo_checkpoint import make_demo_checkpoint, recipe_key
+from runners.environments import Say
+from runners.places import cache_folder
+
+HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+@(?P<revision>[0-9a-f]{40})$")
+
+
+def find_checkpoint(wanted: str, source: str, say: Say) -> Checkpoint:
+    """The folder, complete and hashed. `source` is the config's path, for messages. Raises ConfigError.
+
+    A relative path counts from the working directory.
+    """
+    if wanted == "demo":
+        return _described(_demo(say), None, source)
+    folder = Path(wanted).expanduser()
+    if folder.is_dir():
+        return _described(folder.absolute(), None, source)
+    match = HUB_ID.match(wanted)
+    if match:
+        return _described(_fetched(wanted, source, say), match["revision"], source)
+    if re.fullmatch(r"[\w.-]+/[\w.-]+(@.*)?", wanted) and not wanted.startswith((".", "/")):
+        raise ConfigError(
+            f"{source}: checkpoint: {wanted!r} is no folder here, and as an id of the hub it lacks its revision; "
+            "write ORGANISATION/NAME@COMMIT with the commit's 40 digits"
+        )
+    raise ConfigError(
+        f"{source}: checkpoint: there is no folder {wanted!r}; "
+        "give a Hugging Face folder, an id with its commit, or demo"
+    )
+
+
+def _demo(say: Say) -> Path:
+    folder = cache_folder() / "checkpoints" / f"demo-{recipe_key()}"
+    if not folder.exists():
+        say("making the demo checkpoint (once): 5 M parameters, Llama architecture")
+        unfinished = folder.with_suffix(".part")
+        make_demo_checkpoint(unfinished)
+        for path in unfinished.iterdir():
+            path.chmod(0o444)
+        unfinished.rename(folder)
+    return folder
+
+
+def _fetched(wanted: str, source: str, say: Say) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    name, revision = wanted.split("@")
+    patterns = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
+    target = cache_folder() / "hub"
+    try:
+        return Path(
+            snapshot_download(name, revision=revision, cache_dir=target, allow_patterns=patterns, local_files_only=True)
+        )
+    except LocalEntryNotFoundError:
+        say(f"fetching {wanted} (once)")
+    try:
+        return Path(snapshot_download(name, revision=revision, cache_dir=target, allow_patterns=patterns))
+    except GatedRepoError:
+        raise ConfigError(
+            f"{source}: checkpoint: {name} is gated; accept its terms on its page and set HF_TOKEN"
+        ) from None
+    except RepositoryNotFoundError:
+        raise ConfigError(
+            f"{source}: checkpoint: {name} is not on the hub, or private: correct the id, or set HF_TOKEN"
+        ) from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise ConfigError(
+            f"{source}: checkpoint: {wanted} could not be fetched ({str(error).splitlines()[0]}); "
+            "check id, commit and network"
+        ) from None
+
+
+def _described(folder: Path, revision: str | None, source: str) -> Checkpoint:
+    config, weights = folder / "config.json", sorted(folder.glob("*.safetensors"))
+    if not config.exists() or not weights:
+        missing = "config.json" if not config.exists() else "*.safetensors"
+        raise ConfigError(
+            f"{source}: checkpoint: {folder} has no {missing}; give a Hugging Face folder with safetensors"
+        )
+    context = json.loads(config.read_text("utf-8")).get("max_position_embeddings")
+    return Checkpoint(str(folder), _weights_hash(weights), revision, context)
+
+
+def _weights_hash(weights: list[Path]) -> str:
+    """SHA-256 over names and contents; kept, by size and time of change, since large files take long."""
+    stamps = [f"{path.resolve()}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in weights]
+    key = hashlib.sha256("\n".join(stamps).encode()).hexdigest()
+    kept = cache_folder() / "hashes" / key
+    if kept.exists():
+        return kept.read_text("utf-8")
+    digest = hashlib.sha256()
+    for path in weights:
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(digest.hexdigest(), encoding="utf-8")
+    return digest.hexdigest()

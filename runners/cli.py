@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `bakeoff`. What is heavy is imported by the command that needs it."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Compares LLM serving engines: one checkpoint, one load, one table.",
+)
+
+Config = Annotated[Path | None, typer.Argument(help="Config file; without one, the demo that fits this machine.")]
+Contender = Annotated[str | None, typer.Argument(help="Only this contender.")]
+
+
+@app.command()
+def compare(
+    config: Config = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what is missing in OUT.")] = False,
+) -> None:
+    """Run a comparison, write its records, print the table."""
+    from runners.commands import run_compare
+
+    with _refusals():
+        run_compare(config, out, resume=resume, say=_say())
+
+
+@app.command()
+def plan(config: Path, engine: Contender = None) -> None:
+    """Print the files and commands of each contender; start nothing."""
+    from runners.commands import print_plan
+
+    with _refusals():
+        print_plan(config, engine, say=_say())
+
+
+@app.command()
+def verify(config: Path, engine: Contender = None) -> None:
+    """Start each contender, ask it what it is, send one request, stop it."""
+    from runners.commands import run_verify
+
+    with _refusals():
+        run_verify(config, engine, say=_say())
+
+
+@app.command()
+def table(
+    folder: Path,
+    form: Annotated[str, typer.Option("--format", help="md, csv or json")] = "md",
+) -> None:
+    """Print the table of a results folder; needs no server."""
+    from runners.commands import print_table
+
+    with _refusals():
+        print_table(folder, form)
+
+
+@app.command()
+def engines() -> None:
+    """List the engines that are known, and whether they can run on this machine."""
+    from runners.commands import print_engines
+
+    print_engines()
+
+
+def _say() -> Any:
+    """Progress on standard error, with the time since the start."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        minutes, seconds = divmod(int(time.monotonic() - began), 60)
+        print(f"[{minutes:02d}:{seconds:02d}] {text}", file=sys.stderr, flush=True)
+
+    return say
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Errors that a user can mend are one message and exit code 1; an interrupt is exit code 130.
+
+    A request to end (SIGTERM, SIGHUP) is treated as Ctrl-C, so that no engine outlives the tool.
+    """
+    from runners.errors import MENDABLE
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept, --resume goes on from there", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except MENDABLE as error:
+        print(f"bakeoff: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each command does."""
+
+import shlex
+import tempfile
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+from runners.bakeoff import bake, verified_server
+from runners.cells import Life
+from runners.config import ConfigError, read_config
+from runners.environments import MakeError, Say, made, recipes
+from runners.places import shipped_configs
+from runners.preflight import environment_complaints, machine_complaints
+from runners.report.host import describe_host, has_gpu
+from runners.report.record import Run
+from runners.report.table import as_csv, as_json, as_markdown, tabulate
+from runners.results import ResultsError, choose_folder, open_folder
+from runners.session import Session, open_session
+
+FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json}
+
+
+def run_compare(config: Path | None, out: Path | None, *, resume: bool, say: Say) -> None:
+    """`bakeoff compare`."""
+    session = _open(config, say) if config else _demo_session(say)
+    folder = choose_folder(out, session.bakeoff.name, date.today(), resume=resume)
+    environments = {c.environment.recipe.name: c.environment for c in session.contestants.values() if c.environment}
+    open_folder(folder, session.text, describe_host(session.checkpoint, environments), resume=resume)
+    say(f"results go to {folder}; {_expected(session)}")
+    bake(session, folder, say)
+    rows = tabulate(Run.load(folder))
+    for suffix, form in FORMATS.items():
+        (folder / f"table.{suffix}").write_text(form(rows), encoding="utf-8")
+    print(as_markdown(rows))
+    print(f"The record lies in {folder}")
+
+
+def _open(config: Path, say: Say) -> Session:
+    read_config(config)
+    return open_session(config.read_text("utf-8"), str(config), say)
+
+
+def _demo_session(say: Say) -> Session:
+    """The demo that fits: on GPUs compare.yaml, else cpu.yaml, else, loudly, light.yaml."""
+    configs = shipped_configs()
+    if has_gpu():
+        say(
+            "an NVIDIA GPU is here: configs/compare.yaml; vLLM and Triton with vLLM only, "
+            "TensorRT-LLM is not covered yet"
+        )
+        return _open(configs / "compare.yaml", say)
+    try:
+        say("no NVIDIA GPU is here: configs/cpu.yaml, real vLLM on the processor")
+        return _open(configs / "cpu.yaml", say)
+    except MakeError as error:
+        say(f"WARNING: vLLM's environment cannot be made here, so this is NOT vLLM: {error}")
+        say("WARNING: falling back to configs/light.yaml, llama.cpp against llama.cpp in Triton")
+        return _open(configs / "light.yaml", say)
+
+
+def _expected(session: Session) -> str:
+    """A forecast from the typical start-up times that the environments' files name."""
+    seconds = 0.0
+    for life in session.lives:
+        environment = session.contestants[life.contender.name].environment
+        start_s = environment.recipe.start_s if environment else 0.0
+        seconds += start_s + 5 + len(life.cells) * (1.4 * session.bakeoff.window_s + 2)
+    return f"{len(session.lives)} server starts, about {seconds / 60:.0f} min"
+
+
+def print_plan(config: Path, engine: str | None, say: Say) -> None:
+    """`bakeoff plan`."""
+    session = _open(config, say)
+    for life in _chosen(session, engine):
+        launch = session.plan(life, Path("LIFE/engine"), "bakeoff-XXXXXXXXXXXX")
+        print(f"# {life.contender.name}: {session.contestants[life.contender.name].engine.summary}")
+        for name, text in launch.files.items():
+            print(f"## file {name}\n{text}")
+        for name, target in launch.links.items():
+            print(f"## link {name} -> {target}")
+        for command in launch.prepare:
+            print(f"## once, makes {command.creates}\n{shlex.join(command.argv)}")
+        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in sorted(launch.serve.env.items()))
+        print(f"## serve\n{settings} {shlex.join(launch.serve.argv)}".replace("\n ", "\n"))
+        print(f"## ready when {launch.url}{launch.ready_path} answers 200\n")
+
+
+def run_verify(config: Path, engine: str | None, say: Say) -> None:
+    """`bakeoff verify`."""
+    session = _open(config, say)
+    for life in _chosen(session, engine):
+        contestant = session.contestants[life.contender.name]
+        served_name = "bakeoff-verify"
+        with tempfile.TemporaryDirectory(prefix="bakeoff-") as folder:
+            launch = session.plan(life, Path(folder), served_name)
+            say(f"{life.contender.name}: starting")
+            with contestant.runner.up(launch, Path(folder)) as server:
+                verified = verified_server(session, life, server, served_name)
+        print(f"# {life.contender.name}")
+        for name, value in asdict(verified.capabilities).items():
+            print(f"{name}: {'-' if value is None else value}")
+        for row in verified.ledger:
+            print(f"[{row.kind}] {row.name}: {'-' if row.value is None else row.value} ({row.source})")
+        print(f"canary: {verified.canary.tokens} tokens, prompt {verified.canary.prompt_tokens}\n")
+
+
+def _chosen(session: Session, engine: str | None) -> list[Life]:
+    first = session.lives[: len(session.bakeoff.contenders)]
+    chosen = [life for life in first if engine in (None, life.contender.name)]
+    if not chosen:
+        names = ", ".join(life.contender.name for life in first)
+        raise ConfigError(f"{session.source}: no contender is named {engine!r}; there are {names}")
+    return chosen
+
+
+def print_table(folder: Path, form: str) -> None:
+    """`bakeoff table`."""
+    if form not in FORMATS:
+        raise ResultsError(f"--format {form}: unknown; say md, csv or json")
+    try:
+        run = Run.load(folder)
+    except FileNotFoundError as error:
+        raise ResultsError(f"{folder} is no results folder: {error.filename} is missing") from None
+    print(FORMATS[form](tabulate(run)), end="")
+
+
+def print_engines() -> None:
+    """`bakeoff engines`."""
+    from engines.registry import known_engines
+
+    known = recipes()
+    for engine in known_engines().values():
+        print(f"{engine.name}: {engine.summary}")
+        for name in engine.environments:
+            complaints = machine_complaints(engine, known[name])
+            environment = made(known[name])
+            if environment:
+                complaints += environment_complaints(engine, environment)
+            state = "; ".join(complaints) if complaints else "can run here"
+            print(f"  {name} ({'made' if environment else 'not made yet'}): {state}")
+    for recipe in known.values():
+        if recipe.image:
+            print(f"{recipe.name}: not installable, only in the image {recipe.image}")

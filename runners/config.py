@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a config file into a `Bakeoff`, or refuses it in one message: file, key, remedy."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from engines.contract import Knobs, Sampling, Speculation
+
+
+class ConfigError(ValueError):
+    """A config that cannot be run. The message names file and key and says what would be right."""
+
+
+Count = Annotated[int, Field(gt=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SpeculationConfig(_Strict):
+    kind: Literal["ngram"]
+    tokens: Count
+
+
+class KnobsConfig(_Strict):
+    """Knobs as written; None is "not written here". Tokens and sequences."""
+
+    max_model_len: Count | None = None
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] | None = None
+    kv_cache_tokens: Count | None = None
+    block_size: Count | None = None
+    prefix_cache: bool | None = None
+    chunked_prefill: bool | None = None
+    cuda_graphs: bool | None = None
+    speculation: SpeculationConfig | None = None
+    tensor_parallel: Count | None = None
+    threads: Count | None = None
+    seed: Annotated[int, Field(ge=0)] | None = None
+
+
+class ContenderConfig(_Strict):
+    """A named configuration of an engine. `address` is where an attached server is found."""
+
+    name: Name
+    engine: str
+    runner: str = "process"
+    environment: str | None = None
+    gpus: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    knobs: KnobsConfig = KnobsConfig()
+    address: Annotated[str, Field(pattern=r"^http://[^/\s]+$")] | None = None
+    model: str | None = None
+
+
+class Span(_Strict):
+    """Lengths drawn evenly from low to high, both included, in tokens."""
+
+    low: Count
+    high: Count
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}; exchange them")
+        return self
+
+
+class SharedPrefixConfig(_Strict):
+    """`count` different openings of `tokens` tokens; each prompt starts with one of them."""
+
+    tokens: Count
+    count: Count
+
+
+class WorkloadConfig(_Strict):
+    """What is asked: input lengths count the whole rendered prompt, template included, in tokens."""
+
+    name: Name
+    input_tokens: Span | Count
+    output_tokens: Span | Count
+    shared_prefix: SharedPrefixConfig | None = None
+    concurrency: Annotated[tuple[Count, ...], Field(min_length=1)]
+
+    @property
+    def input_span(self) -> Span:
+        return _span(self.input_tokens)
+
+    @property
+    def output_span(self) -> Span:
+        return _span(self.output_tokens)
+
+
+def _span(value: Span | int) -> Span:
+    return value if isinstance(value, Span) else Span(low=value, high=value)
+
+
+class SamplingConfig(_Strict):
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Bakeoff(_Strict):
+    """One comparison, as written in its file. Times are in seconds."""
+
+    name: Name
+    checkpoint: Annotated[str, Field(min_length=1)]
+    knobs: KnobsConfig = KnobsConfig()
+    contenders: Annotated[tuple[ContenderConfig, ...], Field(min_length=1)]
+    reference: str | None = None
+    workloads: Annotated[tuple[WorkloadConfig, ...], Field(min_length=1)]
+    blocks: Count = 6
+    window_s: Annotated[float, Field(gt=0)] = 60.0
+    idle_limit_s: Annotated[float, Field(gt=0)] = 60.0
+    start_limit_s: Annotated[float, Field(gt=0)] = 1800.0
+    port: Annotated[int, Field(ge=1024, le=65533)] = 47100
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    seed: Annotated[int, Field(ge=0)] = 0
+    output_length: Literal["forced", "natural"] = "forced"
+    sampling: SamplingConfig = SamplingConfig()
+
+    @property
+    def reference_name(self) -> str:
+        """The contender that the others are compared with: the one named, else the first."""
+        return self.reference or self.contenders[0].name
+
+    def knobs_of(self, contender: ContenderConfig) -> Knobs:
+        """The matched knobs with the contender's own on top. `check` has seen the two lengths."""
+        written = {**_written(self.knobs), **_written(contender.knobs)}
+        speculation = written.pop("speculation", None)
+        return Knobs(**written, speculation=Speculation(**speculation) if speculation else None)
+
+    def sampling_fields(self) -> Sampling:
+        return Sampling(**self.sampling.model_dump())
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _unique("contenders", [c.name for c in self.contenders])
+        _unique("workloads", [w.name for w in self.workloads])
+        if self.reference_name not in {c.name for c in self.contenders}:
+            raise ValueError(f"reference: no contender is named {self.reference!r}; name one of them")
+        for contender in self.contenders:
+            self._check_lengths(contender)
+        return self
+
+    def _check_lengths(self, contender: ContenderConfig) -> None:
+        written = {**_written(self.knobs), **_written(contender.knobs)}
+        for key in ("max_model_len", "max_num_seqs"):
+            if key not in written:
+                raise ValueError(f"knobs.{key}: not set; every engine has another default, so say it")
+        for workload in self.workloads:
+            longest = workload.input_span.high + workload.output_span.high
+            if longest > written["max_model_len"]:
+                raise ValueError(
+                    f"workloads.{workload.name}: prompt and answer may take {longest} tokens, more than "
+                    f"knobs.max_model_len {written['max_model_len']}; shorten them or raise it"
+                )
+            prefix = workload.shared_prefix
+            if prefix and prefix.tokens >= workload.input_span.low:
+                raise ValueError(
+                    f"workloads.{workload.name}.shared_prefix.tokens: {prefix.tokens} leaves nothing of "
+                    f"the shortest prompt, {workload.input_span.low}; make it smaller"
+                )
+
+
+def _written(knobs: KnobsConfig) -> dict[str, Any]:
+    return knobs.model_dump(exclude_none=True)
+
+
+def _unique(key: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{key}: the name {twice[0]!r} occurs twice; names tell rows apart")
+
+
+def read_config(path: Path) -> Bakeoff:
+    """The config in a YAML file. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a config file") from None
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, source: str) -> Bakeoff:
+    """The config in a YAML text; `source` names it in messages. Raises ConfigError."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source}: not YAML: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source}: expected keys and values at the top; see configs/light.yaml")
+    try:
+        return Bakeoff.model_validate(value)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{source}: {_complaint(e)}" for e in error.errors())) from None
+
+
+def _complaint(error: Any) -> str:
+    key = ".".join(str(part) for part in error["loc"] if part not in ("int", "Span"))
+    if error["type"] == "extra_forbidden":
+        return f"{key}: unknown key; take it out or correct its spelling"
+    if error["type"] == "missing":
+        return f"{key}: missing; add it"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not key or (error["type"] == "value_error" and ":" in message):
+        return message
+    return f"{key}: {error['input']!r}: {message}"

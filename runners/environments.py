@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments that engines live in: made once from pinned files under configs/environments, then reused.
+
+The head of such a file says, in comments, what it needs: `python: 3.11`, `needs: avx2`,
+`memory-gib: 3`, `image: ...` where only a container holds the engine.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runners.places import cache_folder, shipped_configs
+
+Say = Callable[[str], None]
+READY = "bakeoff-ready.json"
+ASK = """
+import importlib.metadata, json, os, sys, sysconfig
+paths = sysconfig.get_paths()
+print(json.dumps({
+    "site_packages": paths["purelib"],
+    "lib_dir": sysconfig.get_config_var("LIBDIR") or "",
+    "libpython": sysconfig.get_config_var("LDLIBRARY") if sysconfig.get_config_var("Py_ENABLE_SHARED") else "",
+    "python_version": f"{sys.version_info.major}.{sys.version_info.minor}",
+    "versions": {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()},
+}))
+"""
+
+
+class MakeError(RuntimeError):
+    """An environment that cannot be made here; the message says why and what would help."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A requirement file and what its head says."""
+
+    name: str
+    path: Path
+    python: str
+    needs: tuple[str, ...]
+    memory_gib: float
+    start_s: float
+    image: str | None
+
+    @property
+    def folder(self) -> Path:
+        """Where the environment lies; another file makes another folder."""
+        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
+        return cache_folder() / "environments" / f"{self.name}-{digest}"
+
+
+@dataclass(frozen=True)
+class EngineEnvironment:
+    """A made environment, as its own Python describes it. `libpython` is "" where it has no shared one."""
+
+    recipe: Recipe
+    python: str
+    site_packages: str
+    lib_dir: str
+    libpython: str
+    python_version: str
+    versions: Mapping[str, str]
+
+    def version(self, package: str) -> str | None:
+        """Version of a distribution, or of its build for processors (`-cpu`)."""
+        return self.versions.get(package) or self.versions.get(f"{package}-cpu")
+
+
+def recipes() -> Mapping[str, Recipe]:
+    """All requirement files that engines can live in, by name."""
+    folder = shipped_configs() / "environments"
+    found = (read_recipe(path) for path in sorted(folder.glob("*.txt")))
+    return {recipe.name: recipe for recipe in found}
+
+
+def read_recipe(path: Path) -> Recipe:
+    head = dict(re.findall(r"^# ([a-z-]+): (.+)$", path.read_text("utf-8"), re.MULTILINE))
+    return Recipe(
+        name=path.stem,
+        path=path,
+        python=head.get("python", "3.11"),
+        needs=tuple(head.get("needs", "").split()),
+        memory_gib=float(head.get("memory-gib", "1")),
+        start_s=float(head.get("start-s", "30")),
+        image=head.get("image"),
+    )
+
+
+def made(recipe: Recipe) -> EngineEnvironment | None:
+    """The environment if it has been made."""
+    ready = recipe.folder / READY
+    if not ready.exists():
+        return None
+    python = str(recipe.folder / "bin" / "python")
+    return EngineEnvironment(recipe, python, **json.loads(ready.read_text("utf-8")))
+
+
+def ensure(recipe: Recipe, say: Say) -> EngineEnvironment:
+    """The environment, made now if need be. Raises MakeError."""
+    found = made(recipe)
+    if found is not None:
+        return found
+    if recipe.image:
+        raise MakeError(f"{recipe.name}: only the image {recipe.image} holds this engine; use a container runner")
+    say(f"making the environment {recipe.name} (once) from {recipe.path.name}")
+    shutil.rmtree(recipe.folder, ignore_errors=True)
+    recipe.folder.parent.mkdir(parents=True, exist_ok=True)
+    _uv("venv", "--python", _interpreter(recipe), str(recipe.folder))
+    _install(recipe)
+    python = recipe.folder / "bin" / "python"
+    answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, check=True)
+    (recipe.folder / READY).write_text(answer.stdout, encoding="utf-8")
+    environment = made(recipe)
+    assert environment is not None
+    return environment
+
+
+def _interpreter(recipe: Recipe) -> str:
+    """The tool's own Python where its version fits, else whatever uv finds."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return str(getattr(sys, "_base_executable", sys.executable)) if own == recipe.python else recipe.python
+
+
+def _install(recipe: Recipe) -> None:
+    """The file names every package, so dependencies are not resolved again (two are kept out on
+    purpose). Bytecode is made now: without it vLLM starts three times slower wherever Python may not
+    write it later. A CPU build of torch that the usual index lacks is looked for on PyTorch's own.
+    """
+    command = ("pip", "install", "--no-deps", "--compile-bytecode", "-r", str(recipe.path))
+    target = ("--python", str(recipe.folder / "bin" / "python"))
+    try:
+        _uv(*command, *target)
+    except MakeError as first:
+        if "cpu" not in recipe.needs:
+            raise
+        try:
+            _uv(*command, *target, "--torch-backend", "cpu")
+        except MakeError:
+            raise first from None
+
+
+def _uv(*arguments: str) -> None:
+    from uv import find_uv_bin
+
+    env = dict(os.environ)
+    if "PIP_FIND_LINKS" in env:
+        env.setdefault("UV_FIND_LINKS", env["PIP_FIND_LINKS"])
+    env.pop("VIRTUAL_ENV", None)
+    done = subprocess.run([find_uv_bin(), "--quiet", *arguments], env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise MakeError(f"uv {arguments[0]} failed:\n{done.stderr.strip()[-2000:]}")

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an engine as a process group of this host, and ends the whole of it.
+
+Engines rename their children and leave them behind when their parent is killed, so a group is
+found by its id, its session and a mark in its environment, never by name.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+import psutil
+
+from engines.contract import Command, Launch
+from runners.launch import ports
+from runners.launch.server import LaunchError, Server
+
+HANDED_ON: Final = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"),
+        *("CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    )
+)
+"""All that an engine inherits: what is set for other purposes (VLLM_*, PROMETHEUS_MULTIPROC_DIR,
+OMP_*, PYTHON*) must not reach it."""
+MARK: Final = "BAKEOFF_LIFE"
+POLL_S: Final = 0.05
+TERM_S: Final = 20.0
+KILL_S: Final = 10.0
+LAST_LINES: Final = 20
+
+
+@dataclass(frozen=True)
+class ProcessRunner:
+    """Starts engines on this machine; gives up on one that is not ready after `start_limit_s`."""
+
+    start_limit_s: float
+
+    @contextmanager
+    def up(self, launch: Launch, folder: Path) -> Iterator[Server]:
+        """See `Runner.up`."""
+        _refuse_taken(launch.ports)
+        lay_out(launch, folder)
+        mark = uuid.uuid4().hex
+        for command in launch.prepare:
+            _prepare(command, folder, mark)
+        log = folder / "server.log"
+        began = time.monotonic()
+        process = _start(launch.serve, folder, log, mark)
+        try:
+            _await_ready(launch, process, log, self.start_limit_s)
+            yield Server(
+                url=launch.url,
+                metrics_url=launch.metrics_url,
+                start_s=time.monotonic() - began,
+                alive=lambda: process.poll() is None,
+                log=lambda: log.read_text("utf-8", "replace"),
+            )
+        finally:
+            with uninterrupted():
+                end_group(process, mark)
+                _prove_gone(process, mark, launch.ports)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C pressed once more must not leave half of an engine behind."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def engine_environment(added: Mapping[str, str], mark: str) -> dict[str, str]:
+    """The environment of an engine's processes: little is inherited, the launch adds the rest."""
+    inherited = {name: value for name, value in os.environ.items() if name in HANDED_ON}
+    return {**inherited, "LC_ALL": "C.UTF-8", **added, MARK: mark}
+
+
+def lay_out(launch: Launch, folder: Path) -> None:
+    """Write the files and links of a launch below its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in launch.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for name, target in launch.links.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+
+def _refuse_taken(wanted: tuple[int, ...]) -> None:
+    for port in wanted:
+        if not ports.is_free(port):
+            raise LaunchError(f"port {port} is in use by {ports.holder(port)}; end it or set `port` in the config")
+
+
+def _prepare(command: Command, folder: Path, mark: str) -> None:
+    """Run a command that makes a file, unless the file is there."""
+    if command.creates and Path(command.creates).exists():
+        return
+    if command.creates:
+        Path(command.creates).parent.mkdir(parents=True, exist_ok=True)
+    log = folder / "prepare.log"
+    process = _start(command, folder, log, mark)
+    try:
+        code = process.wait()
+    finally:
+        with uninterrupted():
+            end_group(process, mark)
+    if code != 0:
+        raise LaunchError(f"{' '.join(command.argv)} ended with code {code}:\n{last_lines(log)}")
+
+
+def _start(command: Command, folder: Path, log: Path, mark: str) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            command.argv,
+            cwd=folder,
+            env=engine_environment(command.env, mark),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _await_ready(launch: Launch, process: subprocess.Popen[bytes], log: Path, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    with httpx.Client(timeout=5.0, trust_env=False) as client:
+        while not _answers(client, launch.url + launch.ready_path):
+            code = process.poll()
+            if code is not None:
+                raise LaunchError(
+                    f"the engine ended with code {code} while starting; its last lines:\n{last_lines(log)}"
+                )
+            if time.monotonic() > deadline:
+                raise LaunchError(f"not ready after {limit_s:.0f} s; the engine's last lines:\n{last_lines(log)}")
+            time.sleep(POLL_S)
+
+
+def _answers(client: httpx.Client, url: str) -> bool:
+    try:
+        return client.get(url).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def last_lines(log: Path) -> str:
+    """The end of an engine's log, indented."""
+    lines = log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:] if log.exists() else []
+    return "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+
+
+def end_group(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Ask the leader to end, then end whatever is left of its group, session and mark."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(TERM_S)
+    deadline = time.monotonic() + KILL_S
+    while (left := members(process.pid, mark)) and time.monotonic() < deadline:
+        for member in left:
+            _kill(member)
+        if process.poll() is None:
+            process.wait(KILL_S)
+        time.sleep(POLL_S)
+
+
+def _kill(member: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        member.kill()
+
+
+def members(leader: int, mark: str) -> list[psutil.Process]:
+    """Live processes of the leader's group or session, or with its mark."""
+    return [p for p in psutil.process_iter() if p.pid != os.getpid() and _belongs(p, leader, mark)]
+
+
+def _belongs(process: psutil.Process, leader: int, mark: str) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if os.getpgid(process.pid) == leader or os.getsid(process.pid) == leader:
+            return True
+        return process.environ().get(MARK) == mark
+    except (psutil.Error, OSError):
+        return False
+
+
+def _prove_gone(process: subprocess.Popen[bytes], mark: str, wanted: tuple[int, ...]) -> None:
+    left = members(process.pid, mark)
+    if left:
+        raise LaunchError(f"processes left after the stop: {', '.join(str(p.pid) for p in left)}; end them by hand")
+    deadline = time.monotonic() + KILL_S
+    while taken := [port for port in wanted if not ports.is_free(port)]:
+        if time.monotonic() > deadline:
+            raise LaunchError(f"port {taken[0]} is still held by {ports.holder(taken[0])} after the stop")
+        time.sleep(POLL_S)

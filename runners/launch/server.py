@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a runner is: one method that brings a launch up as a context manager around a `Server`."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from engines.contract import Launch
+
+
+class LaunchError(RuntimeError):
+    """An engine that did not come up, died, or left something behind; the message has its last words."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running engine. `start_s` is the time from its start to ready; None where we did not start it.
+
+    `alive` says whether it still runs, `log` what it has written so far.
+    """
+
+    url: str
+    metrics_url: str
+    start_s: float | None
+    alive: Callable[[], bool]
+    log: Callable[[], str]
+
+
+class Runner(Protocol):
+    """Brings engines up. What an engine is does not depend on how it comes up.
+
+    `folder` is the life's own: the launch's files are written there, and the engine's log.
+    Leaving the context ends everything that was started, and raises LaunchError if something is left.
+    """
+
+    def up(self, launch: Launch, folder: Path) -> AbstractContextManager[Server]: ...

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP/1.1 over a non-blocking socket, with the kernel's receive stamps beside our own.
+
+The kernel stamps a segment when it arrives (SO_TIMESTAMPNS, socket(7)), so a busy client does not
+make an engine look slow. Body bytes are kept with their stamps; what they mean is read after the cell.
+"""
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import httptools
+
+from engines.contract import Call
+from runners.load.trace import Exchange, Piece
+
+SO_TIMESTAMPNS: Final = 35
+"""asm-generic/socket.h: SO_TIMESTAMPNS_OLD, a pair of longs in the clock CLOCK_REALTIME."""
+READ_SIZE: Final = 1 << 16
+CONTROL_SIZE: Final = 128
+TIMESPEC: Final = struct.Struct("@ll")
+
+
+@dataclass(frozen=True)
+class CellClock:
+    """Seconds since the start of a cell, monotonic; maps the kernel's wall-clock stamps onto it."""
+
+    start_ns: int
+    wall_offset_ns: int
+
+    @classmethod
+    def now(cls) -> "CellClock":
+        return cls(time.monotonic_ns(), wall_offset_ns())
+
+    def __call__(self) -> float:
+        return (time.monotonic_ns() - self.start_ns) * 1e-9
+
+    def of_wall(self, wall_ns: int) -> float:
+        return (wall_ns - self.wall_offset_ns - self.start_ns) * 1e-9
+
+    def drift_s(self) -> float:
+        """How far the wall clock was moved against the monotonic one since the start."""
+        return (wall_offset_ns() - self.wall_offset_ns) * 1e-9
+
+
+def wall_offset_ns() -> int:
+    """Wall clock minus monotonic clock, by the tightest of five readings."""
+    readings = []
+    for _ in range(5):
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        readings.append((after - before, wall - (before + after) // 2))
+    return min(readings)[1]
+
+
+def request_bytes(call: Call, host: str) -> bytes:
+    """The whole request, ready to be sent in one piece."""
+    head = (
+        f"POST {call.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        f"Accept: text/event-stream\r\nContent-Length: {len(call.body)}\r\n\r\n"
+    )
+    return head.encode() + call.body
+
+
+def host_of(url: str) -> tuple[str, int]:
+    """Host and port of an http:// address."""
+    parts = urlsplit(url)
+    return parts.hostname or "127.0.0.1", parts.port or 80
+
+
+class Connection:
+    """One connection, kept alive where the server allows it; one exchange at a time."""
+
+    def __init__(self, address: tuple[str, int], clock: CellClock) -> None:
+        self._address = address
+        self._clock = clock
+        self._socket: socket.socket | None = None
+        self._exchange: Exchange | None = None
+        self._done: asyncio.Future[None] | None = None
+        self.connects = 0
+
+    async def exchange(self, request: bytes, exchange: Exchange) -> None:
+        """Send, and fill `exchange` until its response is complete or has failed.
+
+        A connection that the server had closed while idle is replaced and the request sent once
+        more: until then no engine has seen it.
+        """
+        reused = await self._connected()
+        await self._attempt(request, exchange)
+        if reused and exchange.error and exchange.status is None and not exchange.complete:
+            exchange.error = None
+            await self._connected()
+            await self._attempt(request, exchange)
+        if exchange.end_s is None:
+            exchange.end_s = self._clock()
+
+    def abort(self, reason: str) -> None:
+        """End the exchange under way as failed."""
+        self._finish(reason)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    async def _connected(self) -> bool:
+        """Make sure of a connection; True where an old one is used."""
+        if self._socket is not None and _still_open(self._socket):
+            return True
+        self.close()
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, self._address)
+        except OSError:
+            sock.close()
+            return False
+        self._socket = sock
+        self.connects += 1
+        return False
+
+    async def _attempt(self, request: bytes, exchange: Exchange) -> None:
+        loop = asyncio.get_running_loop()
+        self._exchange, self._done = exchange, loop.create_future()
+        self._parser = httptools.HttpResponseParser(self)
+        self._sized = False
+        if self._socket is None:
+            exchange.sent_s = exchange.last_activity_s = self._clock()
+            self._finish("connection refused")
+        else:
+            loop.add_reader(self._socket, self._readable)
+            await self._send(self._socket, request, exchange)
+        await self._done
+        self._exchange = None
+
+    async def _send(self, sock: socket.socket, request: bytes, exchange: Exchange) -> None:
+        exchange.sent_s = exchange.last_activity_s = self._clock()
+        try:
+            sent = sock.send(request)
+            if sent < len(request):
+                await asyncio.get_running_loop().sock_sendall(sock, request[sent:])
+        except OSError as error:
+            self._finish(f"connection lost while sending: {error}")
+
+    def _readable(self) -> None:
+        assert self._socket is not None and self._exchange is not None
+        try:
+            data, ancillary, _, _ = self._socket.recvmsg(READ_SIZE, CONTROL_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._finish(f"connection lost: {error}")
+            return
+        self._user_s = self._exchange.last_activity_s = self._clock()
+        self._kernel_s = self._kernel_stamp(ancillary)
+        if not data:
+            self._end_of_stream()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._finish(f"not HTTP: {error}")
+
+    def _kernel_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float | None:
+        for level, kind, value in ancillary:
+            if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
+                seconds, nanoseconds = TIMESPEC.unpack_from(value)
+                return self._clock.of_wall(seconds * 1_000_000_000 + nanoseconds)
+        return None
+
+    def _end_of_stream(self) -> None:
+        assert self._exchange is not None
+        if self._exchange.status is not None and not self._sized:
+            self.on_message_complete()
+        else:
+            self._finish("connection closed before the response was complete")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lowered = name.lower()
+        self._sized |= lowered in (b"transfer-encoding", b"content-length")
+        if lowered == b"content-encoding" and value.lower() != b"identity" and self._exchange:
+            self._exchange.error = f"compressed answer ({value.decode('latin-1')}), which was not asked for"
+
+    def on_headers_complete(self) -> None:
+        if self._exchange is not None:
+            self._exchange.status = self._parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        if self._exchange is not None:
+            self._exchange.pieces.append(Piece(self._kernel_s, self._user_s, body))
+
+    def on_message_complete(self) -> None:
+        if self._exchange is None or self._done is None or self._done.done():
+            return
+        self._exchange.complete = True
+        self._exchange.end_s = self._user_s if self._kernel_s is None else self._kernel_s
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+        if not self._parser.should_keep_alive() or not self._sized:
+            self.close()
+        self._done.set_result(None)
+
+    def _finish(self, error: str) -> None:
+        if self._exchange is None or self._done is None or self._done.done():
+            return
+        self._exchange.error = error
+        self.close()
+        self._done.set_result(None)
+
+
+def _still_open(sock: socket.socket) -> bool:
+    """An idle connection that reads as ended, or has bytes nobody asked for, is of no use."""
+    try:
+        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+Clock = Callable[[], float]

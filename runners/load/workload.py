@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws prompts: seeded, the same for every contender, each used once in a server life.
+
+Prompts are words of the checkpoint's own vocabulary that survive decode-encode, so that their
+length in tokens is known; they are rendered with the checkpoint's chat template, once, and the same
+bytes go to every engine. A leading BOS is stripped: each engine adds its own.
+"""
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.contract import Prompt, Sampling
+from runners.config import WorkloadConfig
+
+MOST_TRIES = 12
+
+
+class DrawError(ValueError):
+    """Prompts of the wanted lengths cannot be made with this checkpoint's tokenizer."""
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn."""
+
+    tokenizer: Any
+    before: str
+    after: str
+    words: tuple[str, ...]
+
+    def tokens(self, text: str) -> int:
+        """Tokens of a text as the engines will count them, without a BOS."""
+        return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def render(self, content: str) -> str:
+        """One user message, ready for the model to answer."""
+        return self.before + content + self.after
+
+
+def load_rendering(folder: Path) -> Rendering:
+    """Tokenizer and chat template of a checkpoint. Raises DrawError where there is no tokenizer.json."""
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        raise DrawError(f"{path}: missing; a fast tokenizer is needed to draw prompts of known length")
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    before, after = _around_message(folder)
+    return Rendering(tokenizer, before, after, _words(tokenizer))
+
+
+def _around_message(folder: Path) -> tuple[str, str]:
+    """What the template puts before and after a user's message; nothing where there is none."""
+    config = _json(folder / "tokenizer_config.json")
+    template_file = folder / "chat_template.jinja"
+    template = template_file.read_text("utf-8") if template_file.exists() else config.get("chat_template")
+    if not isinstance(template, str):
+        return "", ""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    mark = "\u2063message\u2063"
+    names = {key: _token_text(config.get(key)) for key in ("bos_token", "eos_token")}
+    rendered = environment.from_string(template).render(
+        messages=[{"role": "user", "content": mark}], add_generation_prompt=True, **names
+    )
+    before, found, after = rendered.partition(mark)
+    if not found:
+        raise DrawError(f"{folder}: the chat template does not show the user's message")
+    return (before.removeprefix(names["bos_token"]) if names["bos_token"] else before), after
+
+
+def _token_text(value: Any) -> str:
+    return str(value["content"]) if isinstance(value, dict) else str(value or "")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def _words(tokenizer: Any) -> tuple[str, ...]:
+    """Words with a leading space that are one token each, in the order of their ids."""
+    ids = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
+    texts = tokenizer.decode_batch([[i] for i in ids], skip_special_tokens=False)
+    candidates = [
+        (i, text)
+        for i, text in zip(ids, texts, strict=True)
+        if len(text) > 2 and text[0] == " " and text[1:].isascii() and text[1:].isalpha()
+    ]
+    encoded = tokenizer.encode_batch([text for _, text in candidates], add_special_tokens=False)
+    words = tuple(text for (i, text), e in zip(candidates, encoded, strict=True) if e.ids == [i])
+    if len(words) < 100:
+        raise DrawError("the tokenizer has fewer than 100 words that are one token each; give another checkpoint")
+    return words
+
+
+@dataclass(frozen=True)
+class Draw:
+    """An endless, seeded sequence of prompts for one purpose; iterate it anew for the same prompts."""
+
+    rendering: Rendering
+    workload: WorkloadConfig
+    sampling: Sampling
+    forced: bool
+    seed: tuple[object, ...]
+    prefix_seed: tuple[object, ...]
+
+    def prompts(self) -> Iterator[Prompt]:
+        """Lengths and words by `seed`; shared openings, where the workload has them, by `prefix_seed`."""
+        chance = random.Random(repr(self.seed))
+        prefixes = self._prefixes()
+        while True:
+            total = chance.randint(self.workload.input_span.low, self.workload.input_span.high)
+            answer = chance.randint(self.workload.output_span.low, self.workload.output_span.high)
+            opening = chance.choice(prefixes) if prefixes else ""
+            text = self._text(chance, opening, total)
+            yield Prompt(text, total, answer, self.forced, self.sampling)
+
+    def _prefixes(self) -> list[str]:
+        """Openings that fill, with the template before them, exactly the shared tokens."""
+        shared = self.workload.shared_prefix
+        if shared is None:
+            return []
+        chance = random.Random(repr(self.prefix_seed))
+        head = self.rendering.tokens(self.rendering.before)
+        return [
+            "".join(chance.choices(self.rendering.words, k=max(1, shared.tokens - head))) for _ in range(shared.count)
+        ]
+
+    def _text(self, chance: random.Random, opening: str, total: int) -> str:
+        """Words until the rendered prompt has `total` tokens. Raises DrawError if that cannot be met."""
+        fixed = self.rendering.tokens(self.rendering.render(opening))
+        wanted = total - fixed
+        for _ in range(MOST_TRIES):
+            if wanted < 1:
+                break
+            text = self.rendering.render(opening + "".join(chance.choices(self.rendering.words, k=wanted)))
+            missing = total - self.rendering.tokens(text)
+            if missing == 0:
+                return text
+            wanted += missing
+        raise DrawError(
+            f"workloads.{self.workload.name}.input_tokens: no prompt of {total} tokens could be made "
+            f"(the chat template and the shared opening alone take {fixed}); ask for more"
+        )
+
+
+def fingerprint(prompts: list[Prompt]) -> str:
+    """Hash of texts and lengths: equal for contenders that were asked the same."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        digest.update(f"{prompt.input_tokens} {prompt.max_tokens} {prompt.text}\n".encode())
+    return digest.hexdigest()[:16]

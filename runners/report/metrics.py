@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas: what every figure of a cell is, in one place, with its unit and where it is valid.
+
+Percentiles are order statistics: the q-quantile of n values is the ceil(q n)-th smallest. Its 95%
+interval lies between two order statistics whose ranks follow from the binomial distribution (David
+and Nagaraja, Order Statistics, 3rd ed., section 7.1); it is about this run only, since requests of one
+run are not independent.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runners.load.trace import Trace
+
+SMALLEST_N = {0.5: 6, 0.95: 72, 0.99: 368}
+"""From here on q^n <= 0.025, so that an upper bound exists."""
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A percentile in seconds with its interval within the run. A value of None has a reason."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+def quantile(values: Sequence[float], q: float) -> Quantile:
+    """The q-quantile; failed requests come in as infinite. `values` need not be sorted.
+
+    >>> quantile([3.0, 1.0, 2.0, 5.0, 4.0, 6.0], 0.5)
+    Quantile(value=3.0, low=1.0, high=6.0, reason=None)
+    """
+    n = len(values)
+    if n < SMALLEST_N[q]:
+        return Quantile(None, None, None, f"n too small ({n} of {SMALLEST_N[q]})")
+    ordered = sorted(values)
+    low, high = _ranks(n, q)
+    value, least, most = ordered[math.ceil(q * n) - 1], ordered[low - 1], ordered[high - 1]
+    if math.isinf(value):
+        return Quantile(None, None, None, "failed requests reach this percentile")
+    return Quantile(value, least, None if math.isinf(most) else most)
+
+
+def _ranks(n: int, q: float) -> tuple[int, int]:
+    """1-based ranks l < u with P(X_(l) <= quantile <= X_(u)) >= 0.95, 2.5% at most on either side."""
+    from scipy.stats import binom
+
+    low = int(binom.ppf(0.025, n, q))
+    high = int(binom.ppf(0.975, n, q)) + 1
+    return low, high
+
+
+def ttft_token_s(trace: Trace) -> float:
+    """Time from T0 to the first event with a token; infinite for a failed request."""
+    return math.inf if trace.error or not trace.timeline else trace.timeline[0].at_s - trace.due_s
+
+
+def ttft_visible_s(trace: Trace) -> float:
+    """Time from T0 to the first event with text; infinite for a failed request."""
+    return math.inf if trace.error or trace.visible_s is None else trace.visible_s - trace.due_s
+
+
+def e2e_s(trace: Trace) -> float:
+    """Time from T0 to the last event with a token; infinite for a failed request."""
+    return math.inf if trace.error or not trace.timeline else trace.timeline[-1].at_s - trace.due_s
+
+
+def tpot_s(trace: Trace) -> float | None:
+    """(last - first time) / (tokens - tokens in the first event); None where the first event held all."""
+    if trace.error or not trace.timeline:
+        return math.inf
+    first, last = trace.timeline[0], trace.timeline[-1]
+    later = last.tokens - first.tokens
+    return (last.at_s - first.at_s) / later if later else None
+
+
+def tokens_between(traces: Sequence[Trace], start_s: float, end_s: float) -> int:
+    """Tokens whose time lies in [start, end), of requests that did not fail."""
+    total = 0
+    for trace in traces:
+        before = 0
+        for tick in trace.timeline if trace.error is None else ():
+            if start_s <= tick.at_s < end_s:
+                total += tick.tokens - before
+            before = tick.tokens
+    return total
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    """part / whole; None where either is unknown or there was nothing to share."""
+    return None if part is None or not whole else part / whole
+
+
+def difference(after: float | None, before: float | None) -> float | None:
+    """What a counter gained; None where it is not reported."""
+    return None if after is None or before is None else after - before

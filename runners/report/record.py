@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written to results/: one record per cell and per life, each once, whole or not at all."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from engines.contract import Counters
+from runners.load.trace import Trace
+from runners.report.metrics import Quantile
+
+SCHEMA_VERSION: Final = 1
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Percentiles(_Written):
+    """Seconds, over requests due in the window; each with its interval or the reason it has none."""
+
+    p50: Quantile
+    p95: Quantile
+    p99: Quantile
+
+
+class Flag(_Written):
+    """Something a reader of the cell must know. `no_verdict`: no verdict may rest on this cell."""
+
+    code: str
+    detail: str
+    no_verdict: bool = False
+
+
+class Summary(_Written):
+    """What a cell yields. Times in seconds, counts over the whole cell unless said otherwise."""
+
+    requests_due: int
+    requests_done: int
+    requests_failed: int
+    requests_in_window: int
+    token_mismatches: int
+    client_uncounted: int
+    prompt_tokens: int | None
+    input_tokens: int
+    output_tokens: int | None
+    client_output_tokens: int | None
+    window_s: float | None
+    window_in_e2e: float | None
+    output_tokens_per_s: float | None
+    output_tokens_per_s_whole_run: float | None
+    ttft_visible: Percentiles
+    ttft_token: Percentiles | None
+    tpot: Percentiles
+    e2e: Percentiles
+    cache_hit_rate: float | None
+    acceptance_rate: float | None
+    acceptance_length: float | None
+    send_lag_p99_s: float | None
+    slot_idle_share: float | None
+    coalesced_share: float | None
+    kernel_stamps_share: float | None
+    connects: int
+    clock_drift_s: float
+    flags: tuple[Flag, ...]
+
+
+class Phases(_Written):
+    """Where a cell's time went, in seconds. `overhead_s` is all but warming up and driving."""
+
+    warm_up_s: float
+    drive_s: float
+    overhead_s: float
+
+
+class CellRecord(_Written):
+    """One cell: contender x workload x level in one server life."""
+
+    schema_version: int = SCHEMA_VERSION
+    block: int
+    position: int
+    contender: str
+    engine_kind: str
+    engine_version: str | None
+    front_end: str
+    runner: str
+    workload: str
+    level: int
+    level_kind: str = "concurrency"
+    started_at: str
+    start_up_s: float | None
+    prompts_sha256: str
+    counters_before: Counters
+    counters_after: Counters
+    phases: Phases
+    summary: Summary
+
+
+class LedgerEntry(_Written):
+    name: str
+    value: str | None
+    source: str
+    kind: str
+
+
+class LifeRecord(_Written):
+    """One server life. Written when it has ended; a life without it is unfinished and redone whole."""
+
+    schema_version: int = SCHEMA_VERSION
+    block: int
+    position: int
+    contender: str
+    engine_kind: str
+    engine_version: str | None
+    front_end: str
+    runner: str
+    environment: str | None
+    start_up_s: float | None
+    capabilities: dict[str, Any]
+    ledger: tuple[LedgerEntry, ...]
+    canary: dict[str, Any]
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cells: tuple[str, ...]
+
+
+class AlreadyWrittenError(RuntimeError):
+    """A result that is there already; results are never overwritten."""
+
+
+def write_once(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and never over another. Raises AlreadyWrittenError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise AlreadyWrittenError(f"{path} exists; results are never overwritten") from None
+    finally:
+        part.unlink()
+
+
+def write_model(path: Path, model: BaseModel) -> None:
+    write_once(path, model.model_dump_json(indent=2) + "\n")
+
+
+def write_traces(path: Path, traces: Sequence[Trace]) -> None:
+    """All traces of a cell in Parquet: one row a request, its timeline as three lists."""
+    import pandas as pd
+
+    rows = [_row(trace) for trace in traces]
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    pd.DataFrame(rows).to_parquet(part, index=False)
+    os.link(part, path)
+    part.unlink()
+
+
+def _row(trace: Trace) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(trace, name) for name in Trace.__dataclass_fields__ if name != "timeline"}
+    row["tick_kernel_s"] = [tick.kernel_s for tick in trace.timeline]
+    row["tick_user_s"] = [tick.user_s for tick in trace.timeline]
+    row["tick_tokens"] = [tick.tokens for tick in trace.timeline]
+    return row
+
+
+class Run(_Written):
+    """All finished lives of a results folder, and its config."""
+
+    config: dict[str, Any]
+    lives: tuple[LifeRecord, ...]
+    cells: tuple[CellRecord, ...]
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what is on disk. Raises FileNotFoundError where it is no results folder."""
+        import yaml
+
+        config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+        lives, cells = [], []
+        for path in sorted(folder.glob("lives/*/life.json")):
+            if ".superseded-" in path.parent.name:
+                continue
+            lives.append(LifeRecord.model_validate_json(path.read_text("utf-8")))
+            cells += [_read_cell(path.parent / f"{name}.json") for name in lives[-1].cells]
+        return cls(config=config, lives=tuple(lives), cells=tuple(cells))
+
+
+def _read_cell(path: Path) -> CellRecord:
+    return CellRecord.model_validate_json(path.read_text("utf-8"))
+
+
+def schema_text() -> str:
+    """The JSON schema of a cell's record."""
+    return json.dumps(CellRecord.model_json_schema(), indent=2, sort_keys=True) + "\n"

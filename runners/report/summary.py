@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a cell's traces and counters to its summary and flags."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from engines.contract import Capabilities, Counters
+from runners.config import WorkloadConfig
+from runners.load.drive import Driven
+from runners.load.trace import Trace
+from runners.report import metrics
+from runners.report.metrics import difference, share
+from runners.report.record import Flag, Percentiles, Summary
+
+SHORTEST_WINDOW_E2E = 10.0
+"""A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
+LAG_SHARE_OF_TTFT = 0.05
+CLOCK_DRIFT_S = 0.001
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that a cell's summary is computed from."""
+
+    workload: WorkloadConfig
+    level: int
+    margin: float
+    driven: Driven
+    traces: Sequence[Trace]
+    capabilities: Capabilities
+    before: Counters
+    after: Counters
+
+
+def summarize(measured: Measured) -> Summary:
+    """Compute a cell's summary; pure."""
+    traces, driven = measured.traces, measured.driven
+    window = _window(driven)
+    inside = [t for t in traces if window and window[0] <= t.due_s <= window[1]]
+    done = [t for t in traces if t.error is None]
+    mean_e2e_s = fmean(metrics.e2e_s(t) for t in done) if done else None
+    window_s = window[1] - window[0] if window else None
+    ttft_visible = _percentiles(inside, metrics.ttft_visible_s)
+    lag_s = _nearest(sorted(t.sent_s - t.due_s for t in inside if t.sent_s is not None), 0.99)
+    idle = share(driven.idle_slot_s, measured.level * driven.end_s)
+    drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
+    accepted = difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
+    drafts = difference(measured.after.drafts, measured.before.drafts)
+    per_draft = share(accepted, drafts)
+    ticks = [tick for t in traces for tick in t.timeline]
+    return Summary(
+        requests_due=len(traces),
+        requests_done=len(done),
+        requests_failed=len(traces) - len(done),
+        requests_in_window=len(inside),
+        token_mismatches=sum(t.mismatch for t in traces),
+        client_uncounted=sum(t.client_tokens is None for t in done),
+        prompt_tokens=_sum(done, lambda t: t.prompt_tokens),
+        input_tokens=sum(t.input_tokens for t in done),
+        output_tokens=_sum(done, lambda t: t.server_tokens),
+        client_output_tokens=_sum(done, lambda t: t.client_tokens),
+        window_s=window_s,
+        window_in_e2e=share(window_s, mean_e2e_s),
+        output_tokens_per_s=share(metrics.tokens_between(traces, *window), window_s) if window else None,
+        output_tokens_per_s_whole_run=_whole_run(done),
+        ttft_visible=ttft_visible,
+        ttft_token=_percentiles(inside, metrics.ttft_token_s) if measured.capabilities.tokens_per_event else None,
+        tpot=_percentiles(inside, metrics.tpot_s),
+        e2e=_percentiles(inside, metrics.e2e_s),
+        cache_hit_rate=_cache_hit_rate(measured, [t for t in inside if t.error is None]),
+        acceptance_rate=share(accepted, drafted),
+        acceptance_length=None if per_draft is None else 1.0 + per_draft,
+        send_lag_p99_s=lag_s,
+        slot_idle_share=idle,
+        coalesced_share=share(sum(t.coalesced for t in traces), sum(t.events for t in traces)),
+        kernel_stamps_share=share(sum(tick.kernel_s is not None for tick in ticks), len(ticks)),
+        connects=driven.connects,
+        clock_drift_s=driven.clock_drift_s,
+        flags=tuple(_flags(measured, share(window_s, mean_e2e_s), idle, lag_s, ttft_visible)),
+    )
+
+
+def _window(driven: Driven) -> tuple[float, float] | None:
+    if driven.steady_s is None or driven.last_send_s <= driven.steady_s:
+        return None
+    return driven.steady_s, driven.last_send_s
+
+
+def _percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]) -> Percentiles:
+    values = [v for v in map(value, traces) if v is not None]
+    return Percentiles(
+        p50=metrics.quantile(values, 0.5),
+        p95=metrics.quantile(values, 0.95),
+        p99=metrics.quantile(values, 0.99),
+    )
+
+
+def _nearest(ordered: Sequence[float], q: float) -> float | None:
+    return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
+
+
+def _sum(traces: Sequence[Trace], value: Callable[[Trace], int | None]) -> int | None:
+    """The sum, or None where any of them is unknown."""
+    total = 0
+    for trace in traces:
+        one = value(trace)
+        if one is None:
+            return None
+        total += one
+    return total if traces else None
+
+
+def _whole_run(done: Sequence[Trace]) -> float | None:
+    """Tokens of completed requests from the first due time to the last token, ramp and drain included."""
+    if not done:
+        return None
+    last_s = max(t.timeline[-1].at_s for t in done if t.timeline)
+    return share(sum(t.tokens for t in done), last_s - min(t.due_s for t in done))
+
+
+def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:
+    """Cached / prompt tokens: per request over the window, else by counters over the whole cell."""
+    cached, prompts = _sum(done, lambda t: t.cached_tokens), _sum(done, lambda t: t.prompt_tokens)
+    if cached is not None and prompts is not None:
+        return share(cached, prompts)
+    return share(
+        difference(measured.after.cached_tokens, measured.before.cached_tokens),
+        difference(measured.after.prompt_tokens, measured.before.prompt_tokens),
+    )
+
+
+def _flags(
+    measured: Measured,
+    window_in_e2e: float | None,
+    idle: float | None,
+    lag_s: float | None,
+    ttft: Percentiles,
+) -> list[Flag]:
+    flags = [*_load_flags(measured, window_in_e2e), *_count_flags(measured)]
+    if idle is not None and idle > measured.margin / 4:
+        flags.append(Flag(code="client-bound throughput", detail=f"slots idle {idle:.1%} of the time", no_verdict=True))
+    if lag_s is not None and ttft.p50.value is not None and lag_s > LAG_SHARE_OF_TTFT * ttft.p50.value:
+        flags.append(Flag(code="client-bound latency", detail=f"p99 send lag {lag_s * 1e3:.2f} ms"))
+    if abs(measured.driven.clock_drift_s) > CLOCK_DRIFT_S:
+        drift_ms = measured.driven.clock_drift_s * 1e3
+        flags.append(Flag(code="wall clock moved", detail=f"{drift_ms:.1f} ms; kernel stamps are off by up to that"))
+    return flags
+
+
+def _load_flags(measured: Measured, window_in_e2e: float | None) -> list[Flag]:
+    flags = []
+    if measured.driven.gave_up:
+        flags.append(Flag(code="gave up", detail="too many requests failed in a row", no_verdict=True))
+    if window_in_e2e is None or window_in_e2e < SHORTEST_WINDOW_E2E:
+        length = "none" if window_in_e2e is None else f"{window_in_e2e:.1f} mean request times"
+        flags.append(
+            Flag(
+                code="window too short",
+                detail=f"{length}; {SHORTEST_WINDOW_E2E:g} are needed",
+                no_verdict=True,
+            )
+        )
+    span = measured.workload.output_span
+    if span.low == span.high and measured.level > 1:
+        flags.append(Flag(code="lockstep", detail="answers of one length keep the slots in step"))
+    return flags
+
+
+def _count_flags(measured: Measured) -> list[Flag]:
+    flags = []
+    failed = [t for t in measured.traces if t.error]
+    if failed:
+        flags.append(Flag(code="failed requests", detail=f"{len(failed)}; the first: {failed[0].error}"))
+    mismatches = [t for t in measured.traces if t.mismatch]
+    if mismatches:
+        one = mismatches[0]
+        detail = (
+            f"{len(mismatches)}; the first: server {one.server_tokens}, client {one.client_tokens}, events {one.tokens}"
+        )
+        flags.append(Flag(code="token mismatch", detail=detail))
+    counted = difference(measured.after.requests, measured.before.requests)
+    done = len(measured.traces) - len(failed)
+    if counted is not None and counted != done:
+        flags.append(
+            Flag(code="foreign traffic", detail=f"the engine finished {counted:.0f} requests, {done} were ours")
+        )
+    if measured.capabilities.speculates and measured.after.drafted_tokens == measured.before.drafted_tokens:
+        flags.append(Flag(code="speculation not reported", detail="drafting is on and no draft was counted"))
+    return flags

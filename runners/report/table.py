@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All records of a run as one table: a row per contender, workload and level."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from runners.config import Bakeoff
+from runners.report.compare import Estimate, geometric, holm, verdict
+from runners.report.metrics import Quantile
+from runners.report.record import CellRecord, Percentiles, Run
+
+PRIMARY_METRIC: Final = "output_tokens_per_s"
+FEWEST_BLOCKS: Final = 4
+"""Below this a comparison is a demo: its intervals are too wide to decide anything usual."""
+
+Row = dict[str, Any]
+
+
+def tabulate(run: Run) -> list[Row]:
+    """Rows in the order of the config. Figures are geometric means over blocks, counts are sums."""
+    bakeoff = Bakeoff.model_validate(run.config)
+    rows = []
+    for workload in bakeoff.workloads:
+        of_workload = [c for c in run.cells if c.workload == workload.name]
+        found = [
+            _row(_of(of_workload, contender.name, level), bakeoff)
+            for level in workload.concurrency
+            for contender in bakeoff.contenders
+            if _of(of_workload, contender.name, level)
+        ]
+        _judge(found, of_workload, bakeoff)
+        rows += found
+    return rows
+
+
+def _of(cells: Sequence[CellRecord], contender: str, level: int) -> list[CellRecord]:
+    return [c for c in cells if c.contender == contender and c.level == level]
+
+
+def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
+    first = cells[0]
+    summaries = [c.summary for c in cells]
+    rate = _mean([s.output_tokens_per_s for s in summaries])
+    return {
+        "engine": first.contender,
+        "engine_kind": first.engine_kind,
+        "engine_version": first.engine_version,
+        "front_end": first.front_end,
+        "workload": first.workload,
+        "level": first.level,
+        "level_kind": first.level_kind,
+        "blocks": len(cells),
+        "requests_due": sum(s.requests_due for s in summaries),
+        "requests_done": sum(s.requests_done for s in summaries),
+        "requests_failed": sum(s.requests_failed for s in summaries),
+        "requests_in_window": sum(s.requests_in_window for s in summaries),
+        "token_mismatches": sum(s.token_mismatches for s in summaries),
+        "prompt_tokens": _sum([s.prompt_tokens for s in summaries]),
+        "output_tokens": _sum([s.output_tokens for s in summaries]),
+        "client_output_tokens": _sum([s.client_output_tokens for s in summaries]),
+        "window_s": _sum([s.window_s for s in summaries]),
+        "output_tokens_per_s": rate.value if rate else None,
+        "output_tokens_per_s_low": rate.low if rate else None,
+        "output_tokens_per_s_high": rate.high if rate else None,
+        "output_tokens_per_s_whole_run": _value([s.output_tokens_per_s_whole_run for s in summaries]),
+        **_percentile_columns("ttft_visible", [s.ttft_visible for s in summaries]),
+        **_percentile_columns("ttft_token", [s.ttft_token for s in summaries]),
+        **_percentile_columns("tpot", [s.tpot for s in summaries]),
+        **_percentile_columns("e2e", [s.e2e for s in summaries]),
+        "cache_hit_rate": _arithmetic([s.cache_hit_rate for s in summaries]),
+        "acceptance_rate": _arithmetic([s.acceptance_rate for s in summaries]),
+        "acceptance_length": _arithmetic([s.acceptance_length for s in summaries]),
+        "start_up_s": _value([c.start_up_s for c in cells]),
+        "send_lag_p99_s": _largest([s.send_lag_p99_s for s in summaries]),
+        "slot_idle_share": _largest([s.slot_idle_share for s in summaries]),
+        "primary_metric": PRIMARY_METRIC,
+        "ratio": None,
+        "ratio_low": None,
+        "ratio_high": None,
+        "p_holm": None,
+        "verdict": None,
+        "flags": _flags(cells, bakeoff),
+    }
+
+
+def _percentile_columns(name: str, found: Sequence[Percentiles | None]) -> Row:
+    """Geometric means over blocks; None, and a reason, where some block has too few requests."""
+    columns: Row = {}
+    for level in ("p50", "p95", "p99"):
+        quantiles = [None if p is None else _at(p, level) for p in found]
+        reasons = [q.reason for q in quantiles if q is not None and q.reason]
+        columns[f"{name}_{level}_s"] = _value([q.value if q else None for q in quantiles])
+        columns[f"{name}_{level}_reason"] = reasons[0] if reasons else None
+    return columns
+
+
+def _at(percentiles: Percentiles, level: str) -> Quantile:
+    return {"p50": percentiles.p50, "p95": percentiles.p95, "p99": percentiles.p99}[level]
+
+
+def _mean(values: Sequence[float | None]) -> Estimate | None:
+    known = [v for v in values if v is not None]
+    return geometric(known) if known and len(known) == len(values) else None
+
+
+def _value(values: Sequence[float | None]) -> float | None:
+    mean = _mean(values)
+    return mean.value if mean else None
+
+
+def _arithmetic(values: Sequence[float | None]) -> float | None:
+    """Mean of shares, which may be 0; None where some block does not report."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return max(known) if known else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _flags(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> list[str]:
+    """Codes with the number of blocks that raised them, and what holds for the whole run."""
+    codes: dict[str, int] = {}
+    for cell in cells:
+        for flag in cell.summary.flags:
+            codes[flag.code] = codes.get(flag.code, 0) + 1
+    flags = [f"{code} ({count} of {len(cells)} blocks)" for code, count in codes.items()]
+    if bakeoff.blocks < FEWEST_BLOCKS:
+        flags.append("demo")
+    if len(cells) < bakeoff.blocks:
+        flags.append(f"{bakeoff.blocks - len(cells)} blocks missing")
+    if any(cell.runner == "attach" for cell in cells):
+        flags.append("never restarted")
+    return flags
+
+
+def _judge(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -> None:
+    """Ratio to the reference within each block, at each level; Holm over a contender's levels."""
+    for row in rows:
+        if row["engine"] == bakeoff.reference_name:
+            row["verdict"] = "reference"
+    for contender in bakeoff.contenders:
+        mine = [r for r in rows if r["engine"] == contender.name]
+        if contender.name != bakeoff.reference_name:
+            _judge_contender(mine, cells, bakeoff)
+
+
+def _judge_contender(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -> None:
+    estimates = [geometric(_paired_ratios(cells, row["engine"], bakeoff.reference_name, row["level"])) for row in rows]
+    tested = [e.p for e in estimates if e is not None and e.p is not None]
+    adjusted = iter(holm(tested))
+    for row, estimate in zip(rows, estimates, strict=True):
+        if estimate is None:
+            row["verdict"] = "no verdict: no block has both figures"
+            continue
+        row["ratio"], row["ratio_low"], row["ratio_high"] = estimate.value, estimate.low, estimate.high
+        row["p_holm"] = next(adjusted) if estimate.p is not None else None
+        against = _against(cells, row["engine"], bakeoff.reference_name, row["level"])
+        row["verdict"] = f"no verdict: {against}" if against else verdict(estimate, row["p_holm"], bakeoff.margin)
+
+
+def _paired_ratios(cells: Sequence[CellRecord], contender: str, reference: str, level: int) -> list[float]:
+    base = {c.block: c.summary.output_tokens_per_s for c in _of(cells, reference, level)}
+    ratios = []
+    for cell in _of(cells, contender, level):
+        mine, other = cell.summary.output_tokens_per_s, base.get(cell.block)
+        if mine and other:
+            ratios.append(mine / other)
+    return ratios
+
+
+def _against(cells: Sequence[CellRecord], contender: str, reference: str, level: int) -> str | None:
+    """The first reason why no verdict may rest on these cells, on either side."""
+    for cell in [*_of(cells, contender, level), *_of(cells, reference, level)]:
+        for flag in cell.summary.flags:
+            if flag.no_verdict:
+                return f"{flag.code} ({cell.contender}, block {cell.block})"
+    return None
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """CSV with a header; flags joined by semicolons, unknowns empty."""
+    import pandas as pd
+
+    frame = pd.DataFrame([{**row, "flags": "; ".join(row["flags"])} for row in rows])
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    return json.dumps(rows, indent=2, allow_nan=False) + "\n"
+
+
+MARKDOWN_COLUMNS: Final = (
+    "engine", "workload", "level", "blocks", "done / due", "failed", "mismatches", "tok/s", "tok/s whole run",
+    "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "E2E p50 ms", "cache hits", "acceptance", "length",
+    "ratio [95%]", "p Holm", "verdict", "start s", "send lag p99 ms", "flags",
+)  # fmt: skip
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table for people. TTFT is that of the first visible text; a dash is unknown, never 0."""
+    lines = [_line(MARKDOWN_COLUMNS), _line(["---"] * len(MARKDOWN_COLUMNS))]
+    lines += [_line(_cells(row)) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row["engine"],
+        row["workload"],
+        str(row["level"]),
+        str(row["blocks"]),
+        f"{row['requests_done']} / {row['requests_due']}",
+        str(row["requests_failed"]),
+        str(row["token_mismatches"]),
+        _number(row["output_tokens_per_s"], 0),
+        _number(row["output_tokens_per_s_whole_run"], 0),
+        *(_milliseconds(row, f"ttft_visible_{p}") for p in ("p50", "p95", "p99")),
+        _milliseconds(row, "tpot_p50"),
+        _milliseconds(row, "e2e_p50"),
+        _percent(row["cache_hit_rate"]),
+        _percent(row["acceptance_rate"]),
+        _number(row["acceptance_length"], 2),
+        _ratio(row),
+        _number(row["p_holm"], 3),
+        row["verdict"] or "-",
+        _number(row["start_up_s"], 1),
+        _number(row["send_lag_p99_s"], 2, 1e3),
+        "; ".join(row["flags"]) or "-",
+    ]
+
+
+def _number(value: float | None, digits: int, scale: float = 1.0) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value * scale:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _milliseconds(row: Row, name: str) -> str:
+    if row[f"{name}_s"] is None and row[f"{name}_reason"]:
+        return "n too small" if row[f"{name}_reason"].startswith("n too small") else "failed"
+    return _number(row[f"{name}_s"], 1, 1e3)
+
+
+def _ratio(row: Row) -> str:
+    if row["ratio"] is None:
+        return "-"
+    if row["ratio_low"] is None:
+        return f"{row['ratio']:.3f}"
+    return f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]"

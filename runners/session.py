@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that a comparison needs before its first server starts, checked and resolved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from engines.contract import Checkpoint, Engine, Launch, Place, PlanError
+from engines.registry import known_engines
+from runners import preflight
+from runners.cells import Life, expand
+from runners.checkpoint import find_checkpoint
+from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
+from runners.environments import EngineEnvironment, Recipe, Say, ensure, recipes
+from runners.launch.attach import AttachRunner
+from runners.launch.process import ProcessRunner
+from runners.launch.server import Runner
+from runners.load.workload import DrawError, Rendering, load_rendering
+from runners.places import cache_folder
+
+RUNNERS: Final = ("process", "attach")
+ENTRY_POINT_GROUP: Final = "bakeoff.runners"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A contender with its engine, its runner and, where it is started here, its environment."""
+
+    config: ContenderConfig
+    engine: Engine
+    runner: Runner
+    environment: EngineEnvironment | None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A config made ready to run."""
+
+    bakeoff: Bakeoff
+    text: str
+    source: str
+    checkpoint: Checkpoint
+    rendering: Rendering
+    contestants: Mapping[str, Contestant]
+    lives: tuple[Life, ...]
+
+    def plan(self, life: Life, folder: Path, served_name: str) -> Launch:
+        """The launch of one life. Raises ConfigError for a knob that the engine lacks."""
+        contestant = self.contestants[life.contender.name]
+        place = self._place(contestant, folder, served_name)
+        try:
+            launch = contestant.engine.plan(self.checkpoint, self.bakeoff.knobs_of(life.contender), place)
+        except PlanError as error:
+            raise ConfigError(f"{self.source}: contenders.{life.contender.name}: {error}") from None
+        address = life.contender.address
+        return replace(launch, url=address, metrics_url=_metrics_url(address)) if address else launch
+
+    def _place(self, contestant: Contestant, folder: Path, served_name: str) -> Place:
+        port, environment = self.bakeoff.port, contestant.environment
+        return Place(
+            python=environment.python if environment else "python3",
+            site_packages=environment.site_packages if environment else "",
+            lib_dir=environment.lib_dir if environment else "",
+            python_version=environment.python_version if environment else "",
+            version=(environment.version(contestant.engine.package) if environment else None) or "",
+            folder=str(folder),
+            cache=str(cache_folder() / "converted"),
+            served_name=served_name,
+            http_port=port,
+            grpc_port=port + 1,
+            metrics_port=port + 2,
+            gpus=contestant.config.gpus,
+        )
+
+
+def _metrics_url(address: str) -> str:
+    """Triton serves metrics two ports above HTTP; other engines are not asked there."""
+    parts = urlsplit(address)
+    return f"http://{parts.hostname}:{(parts.port or 80) + 2}"
+
+
+def open_session(text: str, source: str, say: Say) -> Session:
+    """Check a config from top to bottom and make what it needs. Raises ConfigError or MakeError.
+
+    What costs nothing comes first, so that a wrong config is refused in seconds.
+    """
+    bakeoff = parse_config(text, source)
+    chosen = [_choose(contender, source) for contender in bakeoff.contenders]
+    _refuse(source, _port_complaints(bakeoff))
+    checkpoint = find_checkpoint(bakeoff.checkpoint, source, say)
+    _check_context(bakeoff, checkpoint, source)
+    rendering = _rendering(checkpoint, source)
+    contestants = [_contestant(*choice, bakeoff, source, say) for choice in chosen]
+    session = Session(
+        bakeoff=bakeoff,
+        text=text,
+        source=source,
+        checkpoint=checkpoint,
+        rendering=rendering,
+        contestants={c.config.name: c for c in contestants},
+        lives=expand(bakeoff),
+    )
+    for life in session.lives[: len(bakeoff.contenders)]:
+        session.plan(life, Path("/nonexistent"), "planned")
+    return session
+
+
+def _choose(contender: ContenderConfig, source: str) -> tuple[ContenderConfig, Engine, Recipe | None]:
+    """Engine and recipe of a contender, if both are known and can run on this machine."""
+    where = f"{source}: contenders.{contender.name}"
+    engines = known_engines()
+    engine = engines.get(contender.engine)
+    if engine is None:
+        raise ConfigError(
+            f"{where}.engine: unknown engine {contender.engine!r}; known are {', '.join(sorted(engines))}"
+        )
+    if contender.runner not in (*RUNNERS, *(p.name for p in entry_points(group=ENTRY_POINT_GROUP))):
+        raise ConfigError(f"{where}.runner: unknown runner {contender.runner!r}; known are {', '.join(RUNNERS)}")
+    if contender.runner == "attach":
+        if contender.address is None:
+            raise ConfigError(f"{where}.address: missing; runner attach needs http://HOST:PORT")
+        return contender, engine, None
+    if contender.address is not None:
+        raise ConfigError(f"{where}.address: only runner attach takes one; take it out or set runner: attach")
+    recipe = _recipe(contender, engine, where)
+    _refuse(where, preflight.machine_complaints(engine, recipe))
+    return contender, engine, recipe
+
+
+def _recipe(contender: ContenderConfig, engine: Engine, where: str) -> Recipe:
+    """The named environment, else the engine's first (on GPUs: the last)."""
+    known = recipes()
+    default = engine.environments[-1 if contender.gpus else 0]
+    name = contender.environment or default
+    if name not in known:
+        raise ConfigError(f"{where}.environment: unknown {name!r}; known are {', '.join(sorted(known))}")
+    if name not in engine.environments:
+        raise ConfigError(
+            f"{where}.environment: {name} does not hold {engine.name}; use {' or '.join(engine.environments)}"
+        )
+    return known[name]
+
+
+def _contestant(
+    contender: ContenderConfig, engine: Engine, recipe: Recipe | None, bakeoff: Bakeoff, source: str, say: Say
+) -> Contestant:
+    if recipe is None:
+        return Contestant(contender, engine, AttachRunner(), None)
+    environment = ensure(recipe, say)
+    _refuse(f"{source}: contenders.{contender.name}", preflight.environment_complaints(engine, environment))
+    return Contestant(contender, engine, _runner(contender.runner, bakeoff), environment)
+
+
+def _runner(name: str, bakeoff: Bakeoff) -> Runner:
+    """Our runner, or one that an installed package declares: a callable that takes the start limit."""
+    if name == "process":
+        return ProcessRunner(bakeoff.start_limit_s)
+    point = next(p for p in entry_points(group=ENTRY_POINT_GROUP) if p.name == name)
+    made: Runner = point.load()(bakeoff.start_limit_s)
+    return made
+
+
+def _port_complaints(bakeoff: Bakeoff) -> list[str]:
+    if all(c.runner == "attach" for c in bakeoff.contenders):
+        return []
+    return preflight.port_complaints((bakeoff.port, bakeoff.port + 1, bakeoff.port + 2))
+
+
+def _refuse(where: str, complaints: list[str]) -> None:
+    if complaints:
+        raise ConfigError("\n".join(f"{where}: {complaint}" for complaint in complaints))
+
+
+def _check_context(bakeoff: Bakeoff, checkpoint: Checkpoint, source: str) -> None:
+    for contender in bakeoff.contenders:
+        wanted = bakeoff.knobs_of(contender).max_model_len
+        if checkpoint.context is not None and wanted > checkpoint.context:
+            raise ConfigError(
+                f"{source}: knobs.max_model_len: {wanted} is more than the checkpoint's context of "
+                f"{checkpoint.context}; lower it"
+            )
+
+
+def _rendering(checkpoint: Checkpoint, source: str) -> Rendering:
+    try:
+        return load_rendering(Path(checkpoint.folder))
+    except DrawError as error:
+        raise ConfigError(f"{source}: checkpoint: {error}") from None

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Establishes that the server which answers is the one that was asked for, and what it can do."""
+
+from dataclasses import dataclass, replace
+
+from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, RowKind
+from runners.launch.server import Server
+from runners.load.drive import Load, drive
+from runners.load.fold import fold_exchange
+from runners.load.scrape import ask
+from runners.load.trace import Trace
+from runners.load.workload import Rendering
+
+CANARY_LIMIT_S = 300.0
+"""The first request may compile kernels."""
+
+
+class VerifyError(RuntimeError):
+    """A server that must not be measured; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the server is, by its own account and by one real request."""
+
+    capabilities: Capabilities
+    ledger: tuple[LedgerRow, ...]
+    canary: Trace
+
+
+def verify(
+    server: Server,
+    engine: Engine,
+    served_name: str | None,
+    max_model_len: int,
+    canary: Prompt,
+    rendering: Rendering,
+) -> Verified:
+    """Probe, send one real request, compare. Raises VerifyError.
+
+    `served_name` is the name that only our launch carries; None where somebody else started it.
+    Health pages are not enough: a dead engine behind a front end answers them too.
+    """
+    reading = _reading(server, engine, served_name)
+    capabilities = reading.capabilities
+    if served_name is not None and capabilities.model != served_name:
+        raise VerifyError(
+            f"the server at {server.url} serves {capabilities.model!r}, not what was started there; "
+            "another server holds the port"
+        )
+    if capabilities.max_model_len not in (None, max_model_len):
+        raise VerifyError(
+            f"maximum length is {capabilities.max_model_len} in the engine, {max_model_len} in the config"
+        )
+    trace = _canary(server, engine, capabilities, canary, rendering)
+    if trace.error:
+        raise VerifyError(f"a first real request failed: {trace.error}")
+    return Verified(capabilities, (*reading.ledger, _special_tokens(trace)), trace)
+
+
+def _reading(server: Server, engine: Engine, served_name: str | None) -> Reading:
+    try:
+        return ask(server, engine, served_name or "")
+    except ValueError as error:
+        raise VerifyError(f"the server's answers cannot be read: {error}") from None
+
+
+def _canary(server: Server, engine: Engine, capabilities: Capabilities, prompt: Prompt, rendering: Rendering) -> Trace:
+    load = Load(
+        level=1,
+        spread_s=0.0,
+        window_s=0.0,
+        window_e2e=0.0,
+        idle_limit_s=CANARY_LIMIT_S,
+        request_limit_s=CANARY_LIMIT_S,
+        requests=1,
+    )
+    driven = drive(load, iter(lambda: prompt, None), lambda p: engine.encode(p, capabilities), server.url)
+    return fold_exchange(driven.exchanges[0], engine, capabilities, rendering.tokens)
+
+
+def _special_tokens(trace: Trace) -> LedgerRow:
+    """How many tokens the engine adds to the rendered prompt: it has to be the same for all."""
+    added = None if trace.prompt_tokens is None else str(trace.prompt_tokens - trace.input_tokens)
+    return LedgerRow("special tokens added", added, "prompt tokens of a real request", RowKind.MUST_MATCH)
+
+
+def with_model(capabilities: Capabilities, model: str | None) -> Capabilities:
+    """For attached servers that serve several models: the one to ask for."""
+    return capabilities if model is None else replace(capabilities, model=model)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warms an engine up at one level with prompts of its own, until request times settle."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from statistics import fmean
+
+from engines.contract import Call, Prompt
+from runners.load.drive import Load, drive
+
+MOST_ROUNDS = 3
+SETTLED = 0.15
+
+
+class WarmUpError(RuntimeError):
+    """Requests fail before anything is measured."""
+
+
+def warm_up(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> float:
+    """Rounds of two requests a slot until the mean request time of a round is within SETTLED of the
+    round before; returns that mean in seconds. Raises WarmUpError where every request of a round fails.
+    """
+    previous, spread_s = None, 0.0
+    for _ in range(MOST_ROUNDS):
+        mean_s = _round(replace(load, spread_s=spread_s, requests=max(4, 2 * load.level)), prompts, encode, url)
+        if previous is not None and abs(mean_s - previous) <= SETTLED * previous:
+            break
+        previous = spread_s = mean_s
+    return mean_s
+
+
+def _round(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> float:
+    driven = drive(load, prompts, encode, url)
+    good = [e for e in driven.exchanges if e.error is None and e.status == 200 and e.sent_s is not None]
+    if not good:
+        first = driven.exchanges[0]
+        raise WarmUpError(f"every warm-up request failed; the first: {first.error or f'HTTP {first.status}'}")
+    return fmean(e.end_s - e.due_s for e in good if e.end_s is not None)
