@@ -62,7 +62,7 @@ def read(evidence: Evidence) -> Reading:
         tokens_per_event=True,
         forces_length=True,
         reports_cached_tokens=True,
-        speculates=props.get("params", {}).get("speculative.types", "none") != "none",
+        speculates=llamacpp_settings.speculation_in(evidence.log) not in (None, "NONE"),
         metrics_probe="metrics",
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)

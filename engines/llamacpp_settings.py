@@ -74,6 +74,7 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
         LedgerRow("KV capacity (tokens)", capacity, where, must),
         LedgerRow("maximum length (tokens)", per_slot, where, must),
         LedgerRow("batch limit (sequences)", slots, where, must),
+        LedgerRow("speculation", speculation_in(log), "its own line in the log", must),
         LedgerRow("shared KV pool", _logged(log, r"kv_unified = '(\w+)'"), where, RowKind.IDENTITY),
         LedgerRow("weight dtype", None, "not in the log", RowKind.NOT_OBSERVABLE),
         LedgerRow("prefix cache", None, "not in the log", RowKind.NOT_OBSERVABLE),
@@ -81,8 +82,13 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
 
 
 def version_in(log: str) -> str | None:
-    """The version that the programs of `engines/inside` print at start."""
-    return _logged(log, r"engine xllamacpp (\S+)")
+    """The version that the programs of `engines/inside` announce."""
+    return _logged(log, r"engine xllamacpp ([\w.+]+)")
+
+
+def speculation_in(log: str) -> str | None:
+    """The kinds of speculation that they announce; NONE where it is off."""
+    return _logged(log, r"engine xllamacpp \S+ speculation (\w+)")
 
 
 def _logged(log: str, pattern: str) -> str | None:

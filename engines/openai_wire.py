@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the OpenAI completions protocol that engines share: end markers, errors, usage."""
 
-import json
 from dataclasses import replace
 from typing import Any, Final
 
+from engines import event_json
 from engines.contract import Answer, Prompt
 
 DONE: Final = "[DONE]"
@@ -29,28 +29,13 @@ def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
 
 
 def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | None]:
-    """The event's JSON, or None where there is nothing to fold beyond the answer returned.
+    """The event's object, or None where there is nothing to fold beyond the answer returned.
 
-    An error event inside HTTP 200 ends the answer as failed; `[DONE]` ends it without a failure.
+    `[DONE]` ends the answer; vLLM sends it after an error event, too.
     """
     if data == DONE:
         return replace(answer, ended=True), None
-    try:
-        event = json.loads(data)
-    except ValueError:
-        return replace(answer, error=f"an event that is not JSON: {data[:200]}"), None
-    if not isinstance(event, dict):
-        return replace(answer, error=f"an event that is no object: {data[:200]}"), None
-    if event.get("error"):
-        return replace(answer, error=error_text(event["error"])), None
-    return answer, event
-
-
-def error_text(error: Any) -> str:
-    """The message of an error object, or the whole of it where it has none."""
-    if isinstance(error, dict) and "message" in error:
-        return str(error["message"])
-    return error if isinstance(error, str) else json.dumps(error)
+    return event_json.parse_event(answer, data)
 
 
 def fold_choice(answer: Answer, event: dict[str, Any]) -> Answer:

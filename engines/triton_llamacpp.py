@@ -42,7 +42,7 @@ def read(evidence: Evidence) -> Reading:
         evidence,
         engine_version=version,
         max_model_len=int(max_len) if max_len else None,
-        speculates="adding speculative implementation" in evidence.log,
+        speculates=llamacpp_settings.speculation_in(evidence.log) not in (None, "NONE"),
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)
     return Reading(capabilities, ledger, counters)

@@ -29,7 +29,7 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
 def read(evidence: Evidence) -> Reading:
     """vLLM's metrics page comes through the model; version and settings are in Triton's log."""
     samples = prometheus.parse(triton_wire.engine_page(evidence))
-    version = _logged(evidence.log, r"engine vllm (\S+)")
+    version = _logged(evidence.log, r"engine vllm ([\w.+]+)")
     max_len = _logged(evidence.log, r"max_seq_len=(\d+)")
     counters = prometheus.counters(samples, prometheus.VLLM_NAMES)
     capabilities = triton_wire.capabilities(

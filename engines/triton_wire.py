@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engines.contract import Answer, Call, Capabilities, Evidence, Probe, Prompt
-from engines.openai_wire import error_text
+from engines.event_json import parse_event
 
 CACHED: Final = "num_cached_tokens"
 ENGINE_PAGE: Final = "engine_metrics"
@@ -78,12 +78,9 @@ def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
 
     The backend writes Python's "None" for a reason that is still open.
     """
-    try:
-        event = json.loads(data)
-    except ValueError:
-        return replace(answer, error=f"an event that is not JSON: {data[:200]}")
-    if "error" in event:
-        return replace(answer, error=error_text(event["error"]))
+    answer, event = parse_event(answer, data)
+    if event is None:
+        return answer
     reason = event.get("finish_reason")
     reason = answer.finish_reason if reason in (None, "None") else reason
     tokens = answer.tokens + event.get("num_output_tokens", 0)

@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from engines.contract import Knobs, Sampling, Speculation
 
@@ -15,6 +15,15 @@ class ConfigError(ValueError):
 
 Count = Annotated[int, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+
+
+def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not items:
+        raise ValueError("empty; name at least one")
+    return items
+
+
+NotEmpty = AfterValidator(_not_empty)
 
 
 class _Strict(BaseModel):
@@ -70,6 +79,14 @@ class Span(_Strict):
         return self
 
 
+def _span(value: object) -> object:
+    """One number is a length without spread."""
+    return {"low": value, "high": value} if isinstance(value, int) else value
+
+
+Lengths = Annotated[Span, BeforeValidator(_span)]
+
+
 class SharedPrefixConfig(_Strict):
     """`count` different openings of `tokens` tokens; each prompt starts with one of them."""
 
@@ -81,22 +98,10 @@ class WorkloadConfig(_Strict):
     """What is asked: input lengths count the whole rendered prompt, template included, in tokens."""
 
     name: Name
-    input_tokens: Span | Count
-    output_tokens: Span | Count
+    input_tokens: Lengths
+    output_tokens: Lengths
     shared_prefix: SharedPrefixConfig | None = None
-    concurrency: Annotated[tuple[Count, ...], Field(min_length=1)]
-
-    @property
-    def input_span(self) -> Span:
-        return _span(self.input_tokens)
-
-    @property
-    def output_span(self) -> Span:
-        return _span(self.output_tokens)
-
-
-def _span(value: Span | int) -> Span:
-    return value if isinstance(value, Span) else Span(low=value, high=value)
+    concurrency: Annotated[tuple[Count, ...], NotEmpty]
 
 
 class SamplingConfig(_Strict):
@@ -112,14 +117,14 @@ class Bakeoff(_Strict):
     name: Name
     checkpoint: Annotated[str, Field(min_length=1)]
     knobs: KnobsConfig = KnobsConfig()
-    contenders: Annotated[tuple[ContenderConfig, ...], Field(min_length=1)]
+    contenders: Annotated[tuple[ContenderConfig, ...], NotEmpty]
     reference: str | None = None
-    workloads: Annotated[tuple[WorkloadConfig, ...], Field(min_length=1)]
+    workloads: Annotated[tuple[WorkloadConfig, ...], NotEmpty]
     blocks: Count = 6
     window_s: Annotated[float, Field(gt=0)] = 60.0
     idle_limit_s: Annotated[float, Field(gt=0)] = 60.0
     start_limit_s: Annotated[float, Field(gt=0)] = 1800.0
-    port: Annotated[int, Field(ge=1024, le=65533)] = 47100
+    port: Annotated[int, Field(ge=1024, le=65533)] = 18100
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
     seed: Annotated[int, Field(ge=0)] = 0
     output_length: Literal["forced", "natural"] = "forced"
@@ -155,17 +160,17 @@ class Bakeoff(_Strict):
             if key not in written:
                 raise ValueError(f"knobs.{key}: not set; every engine has another default, so say it")
         for workload in self.workloads:
-            longest = workload.input_span.high + workload.output_span.high
+            longest = workload.input_tokens.high + workload.output_tokens.high
             if longest > written["max_model_len"]:
                 raise ValueError(
                     f"workloads.{workload.name}: prompt and answer may take {longest} tokens, more than "
                     f"knobs.max_model_len {written['max_model_len']}; shorten them or raise it"
                 )
             prefix = workload.shared_prefix
-            if prefix and prefix.tokens >= workload.input_span.low:
+            if prefix and prefix.tokens >= workload.input_tokens.low:
                 raise ValueError(
                     f"workloads.{workload.name}.shared_prefix.tokens: {prefix.tokens} leaves nothing of "
-                    f"the shortest prompt, {workload.input_span.low}; make it smaller"
+                    f"the shortest prompt, {workload.input_tokens.low}; make it smaller"
                 )
 
 
@@ -205,7 +210,7 @@ def parse_config(text: str, source: str) -> Bakeoff:
 
 
 def _complaint(error: Any) -> str:
-    key = ".".join(str(part) for part in error["loc"] if part not in ("int", "Span"))
+    key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown key; take it out or correct its spelling"
     if error["type"] == "missing":

@@ -38,11 +38,18 @@ def parameters(settings: dict[str, Any]) -> Any:
     return p
 
 
+def announcement(p: Any) -> str:
+    """One line that says what serves: version and kinds of speculation in force."""
+    kinds = "+".join(kind.name.removeprefix("COMMON_SPECULATIVE_TYPE_") for kind in p.speculative.types)
+    return f"engine xllamacpp {importlib.metadata.version('xllamacpp')} speculation {kinds}"
+
+
 if __name__ == "__main__":
     chosen = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    print("engine xllamacpp", importlib.metadata.version("xllamacpp"), flush=True)
-    server = xllamacpp.Server(parameters(chosen))
+    wanted = parameters(chosen)
+    server = xllamacpp.Server(wanted)
+    print(announcement(wanted), flush=True)
     print("listening at", server.listening_address, flush=True)
     signal.sigwait(signals)

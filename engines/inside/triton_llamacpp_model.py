@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton model: llama.cpp in process, with the tensors of Triton's vLLM backend."""
 
-import importlib.metadata
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,8 +20,9 @@ class TritonPythonModel:
         import xllamacpp
 
         settings = tensors.engine_args(args)
-        pb_utils.Logger.log_info(f"engine xllamacpp {importlib.metadata.version('xllamacpp')}")
-        self.server = xllamacpp.Server(llamacpp_serve.parameters(settings))
+        wanted = llamacpp_serve.parameters(settings)
+        self.server = xllamacpp.Server(wanted)
+        pb_utils.Logger.log_info(llamacpp_serve.announcement(wanted))
         self.threads = ThreadPoolExecutor(max_workers=2 * settings["slots"] + 2)
 
     def execute(self, requests: list[Any]) -> None:

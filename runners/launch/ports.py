@@ -2,6 +2,12 @@
 """Whether a loopback port is free, and who holds it."""
 
 import socket
+from typing import Final
+
+OTHER_LOOPBACK: Final = "127.0.0.2"
+"""Where our own probes of a port come from. A connection to a port that nobody listens on, from the
+same address, can be given that very port as its own and then connects to itself; the engine that was
+to listen there dies of "address already in use"."""
 
 
 def is_free(port: int) -> bool:
@@ -9,6 +15,7 @@ def is_free(port: int) -> bool:
     so a connection is tried as well."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.5)
+        probe.bind((OTHER_LOOPBACK, 0))
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             return False
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

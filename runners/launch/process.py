@@ -137,7 +137,8 @@ def _start(command: Command, folder: Path, log: Path, mark: str) -> subprocess.P
 
 def _await_ready(launch: Launch, process: subprocess.Popen[bytes], log: Path, limit_s: float) -> None:
     deadline = time.monotonic() + limit_s
-    with httpx.Client(timeout=5.0, trust_env=False) as client:
+    transport = httpx.HTTPTransport(local_address=ports.OTHER_LOOPBACK)
+    with httpx.Client(timeout=5.0, trust_env=False, transport=transport) as client:
         while not _answers(client, launch.url + launch.ready_path):
             code = process.poll()
             if code is not None:

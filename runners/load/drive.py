@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from engines.contract import Call, Prompt
+from runners.load.priority import foremost, waited_for_cpu_s
 from runners.load.trace import Exchange
 from runners.load.wire import CellClock, Connection, host_of, request_bytes
 
@@ -61,14 +62,23 @@ class Driven:
     idle_slot_s: float = 0.0
     clock_drift_s: float = 0.0
     gave_up: bool = False
+    realtime: bool = False
+    waited_for_cpu_s: float | None = None
 
 
 def drive(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> Driven:
-    """Run the cell to its last response. Bodies are encoded ahead; the collector is off meanwhile."""
+    """Run the cell to its last response. Bodies are encoded ahead; meanwhile the collector is off and
+    the client comes before other processes."""
+    prepared = _Drive(load, prompts, encode, url)
     gc.collect()
     gc.disable()
     try:
-        return asyncio.run(_Drive(load, prompts, encode, url).run())
+        with foremost() as realtime:
+            waited_s = waited_for_cpu_s()
+            driven = asyncio.run(prepared.run())
+            driven.realtime = realtime
+            driven.waited_for_cpu_s = None if waited_s is None else (waited_for_cpu_s() or 0.0) - waited_s
+            return driven
     finally:
         gc.enable()
 

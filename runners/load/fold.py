@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 
 from engines.contract import Answer, Capabilities, Engine
-from engines.openai_wire import error_text
+from engines.event_json import error_text
 from runners.load.event_stream import events
 from runners.load.trace import Exchange, Tick, Trace
 
@@ -70,8 +70,10 @@ def _failure(exchange: Exchange, answer: Answer) -> str | None:
         return f"HTTP {exchange.status}: {_refusal(exchange)}"
     if answer.error:
         return answer.error
-    if answer.finish_reason is None or not answer.ended:
+    if answer.finish_reason is None:
         return f"the stream ended without a finish reason after {answer.tokens} tokens"
+    if not answer.ended:
+        return f"the stream ended without its end mark after {answer.tokens} tokens"
     if answer.finish_reason in BAD_REASONS:
         return f"finish reason {answer.finish_reason}"
     return _wrong_length(exchange, answer)

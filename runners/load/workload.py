@@ -117,8 +117,8 @@ class Draw:
         chance = random.Random(repr(self.seed))
         prefixes = self._prefixes()
         while True:
-            total = chance.randint(self.workload.input_span.low, self.workload.input_span.high)
-            answer = chance.randint(self.workload.output_span.low, self.workload.output_span.high)
+            total = chance.randint(self.workload.input_tokens.low, self.workload.input_tokens.high)
+            answer = chance.randint(self.workload.output_tokens.low, self.workload.output_tokens.high)
             opening = chance.choice(prefixes) if prefixes else ""
             text = self._text(chance, opening, total)
             yield Prompt(text, total, answer, self.forced, self.sampling)

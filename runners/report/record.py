@@ -64,6 +64,8 @@ class Summary(_Written):
     slot_idle_share: float | None
     coalesced_share: float | None
     kernel_stamps_share: float | None
+    realtime_client: bool
+    client_waited_for_cpu_share: float | None
     connects: int
     clock_drift_s: float
     flags: tuple[Flag, ...]

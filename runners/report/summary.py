@@ -76,6 +76,8 @@ def summarize(measured: Measured) -> Summary:
         slot_idle_share=idle,
         coalesced_share=share(sum(t.coalesced for t in traces), sum(t.events for t in traces)),
         kernel_stamps_share=share(sum(tick.kernel_s is not None for tick in ticks), len(ticks)),
+        realtime_client=driven.realtime,
+        client_waited_for_cpu_share=share(driven.waited_for_cpu_s, driven.end_s),
         connects=driven.connects,
         clock_drift_s=driven.clock_drift_s,
         flags=tuple(_flags(measured, share(window_s, mean_e2e_s), idle, lag_s, ttft_visible)),
@@ -162,7 +164,7 @@ def _load_flags(measured: Measured, window_in_e2e: float | None) -> list[Flag]:
                 no_verdict=True,
             )
         )
-    span = measured.workload.output_span
+    span = measured.workload.output_tokens
     if span.low == span.high and measured.level > 1:
         flags.append(Flag(code="lockstep", detail="answers of one length keep the slots in step"))
     return flags

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every engine must pass, against a recording of a real server; for engines from elsewhere too.
+
+A recording is a folder: `answers.json` (probe name -> text or null), `server.log`, `first.sse` and
+`second.sse` (bodies of two equal streaming requests of eight forced tokens, 73 prompt tokens).
+"""
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from engines.contract import Answer, Call, Counters, Engine, Evidence, Launch, Prompt, Reading, Sampling
+
+SERVED_NAME: Final = "bakeoff-recorded"
+PROMPT: Final = Prompt("The standard library of a language " * 12, 73, 8, True, Sampling())
+
+
+class ConformanceError(AssertionError):
+    """An engine that breaks the contract."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a real server said, as read from its folder."""
+
+    evidence: Evidence
+    streams: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @classmethod
+    def load(cls, folder: Path) -> "Recording":
+        """Read a recording's folder."""
+        answers = json.loads((folder / "answers.json").read_text("utf-8"))
+        log = (folder / "server.log").read_text("utf-8")
+        first, second = (_data((folder / name).read_bytes()) for name in ("first.sse", "second.sse"))
+        return cls(Evidence(answers, log, SERVED_NAME), (first, second))
+
+
+def _data(body: bytes) -> tuple[str, ...]:
+    lines = body.decode("utf-8").split("\n")
+    return tuple(line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
+
+
+def check_plan(launch: Launch) -> None:
+    """A launch binds loopback only, names its ports, and has absolute programs and links."""
+    words = " ".join(launch.serve.argv)
+    _demand(launch.url.startswith("http://127.0.0.1:"), f"url {launch.url} is not loopback")
+    _demand(bool(launch.ports), "no ports named: nobody can check that they are free")
+    _demand("0.0.0.0" not in words, "the server listens on every interface")  # noqa: S104
+    _demand(not any(path.startswith("/") for path in launch.files), "files must lie below the life's folder")
+
+
+def check_recording(engine: Engine, recording: Recording) -> Reading:
+    """Read, encode and fold, and compare with what the recording's construction implies."""
+    reading = engine.read(recording.evidence)
+    capabilities = reading.capabilities
+    _demand(capabilities.model == SERVED_NAME, f"served name read as {capabilities.model!r}")
+    _demand(bool(capabilities.engine_version), "no engine version")
+    _demand(bool(capabilities.front_end), "no front end")
+    _demand(any(row.value for row in reading.ledger), "an empty ledger")
+    _check_call(engine.encode(PROMPT, capabilities))
+    for stream in recording.streams:
+        _check_answer(folded(engine, reading, stream))
+    _check_counters(reading.counters)
+    _check_empty(engine)
+    return reading
+
+
+def folded(engine: Engine, reading: Reading, stream: tuple[str, ...]) -> Answer:
+    """A whole stream folded; raises if the tokens ever fall."""
+    answer = Answer()
+    for data in stream:
+        before, answer = answer, engine.fold(answer, data, reading.capabilities)
+        _demand(answer.tokens >= before.tokens, "the cumulative tokens fell")
+        _demand(answer.text.startswith(before.text), "the text was rewritten")
+    return answer
+
+
+def _check_call(call: Call) -> None:
+    _demand(call.path.startswith("/"), f"path {call.path!r} is not absolute")
+    body = json.loads(call.body)
+    _demand(PROMPT.text in json.dumps(body), "the prompt's text is not in the body as it is")
+
+
+def _check_answer(answer: Answer) -> None:
+    _demand(answer.error is None, f"error {answer.error}")
+    _demand(answer.ended, "the end of the stream was not seen")
+    _demand(answer.finish_reason == "length", f"finish reason {answer.finish_reason}, not length")
+    _demand(answer.tokens == PROMPT.max_tokens, f"{answer.tokens} tokens by events, {PROMPT.max_tokens} were forced")
+    _demand(answer.server_tokens in (None, PROMPT.max_tokens), f"{answer.server_tokens} tokens by the server's count")
+    _demand(bool(answer.text), "no text")
+    _demand(answer.prompt_tokens is not None, "no count of prompt tokens")
+
+
+def _check_counters(counters: Counters) -> None:
+    known = [f.name for f in fields(counters) if getattr(counters, f.name) is not None]
+    _demand("generated_tokens" in known, "generated tokens are not counted")
+    _demand("running" in known, "nobody can tell when the engine is quiet")
+
+
+def _check_empty(engine: Engine) -> None:
+    """A server that answers nothing is read as unknown, never as zero."""
+    reading = engine.read(Evidence({probe.name: None for probe in engine.probes()}, "", SERVED_NAME))
+    _demand(reading.counters == Counters(), "counters of a silent server must be unknown")
+
+
+def _demand(holds: bool, complaint: str) -> None:
+    if not holds:
+        raise ConformanceError(complaint)

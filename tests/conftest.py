@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several tests need: the demo checkpoint, once."""
+
+from pathlib import Path
+
+import pytest
+
+from runners.demo_checkpoint import make_demo_checkpoint
+from runners.load.workload import Rendering, load_rendering
+
+
+@pytest.fixture(scope="session")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    make_demo_checkpoint(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def rendering(demo_folder: Path) -> Rendering:
+    return load_rendering(demo_folder)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configs that are refused: one message with file, key and remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from engines.contract import Knobs, Speculation
+from runners.config import ConfigError, parse_config, read_config
+
+GOOD: dict[str, Any] = {
+    "name": "t",
+    "checkpoint": "demo",
+    "knobs": {"max_model_len": 512, "max_num_seqs": 4},
+    "contenders": [{"name": "a", "engine": "llamacpp_openai"}, {"name": "b", "engine": "triton_llamacpp"}],
+    "workloads": [{"name": "w", "input_tokens": 64, "output_tokens": {"low": 8, "high": 16}, "concurrency": [1, 2]}],
+}
+
+
+def written(**changes: Any) -> str:
+    return yaml.safe_dump({**GOOD, **changes})
+
+
+def workload(**changes: Any) -> list[dict[str, Any]]:
+    return [{**GOOD["workloads"][0], **changes}]
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, "bad.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"blcoks": 3}, "bad.yaml: blcoks: unknown key; take it out or correct its spelling"),
+        ({"knobs": {**GOOD["knobs"], "dtpye": "x"}}, "bad.yaml: knobs.dtpye: unknown key"),
+        ({"blocks": -1}, "bad.yaml: blocks: -1: Input should be greater than 0"),
+        ({"window_s": 0}, "bad.yaml: window_s: 0: Input should be greater than 0"),
+        ({"port": 80}, "bad.yaml: port: 80: Input should be greater than or equal to 1024"),
+        ({"contenders": []}, "bad.yaml: contenders: []: empty; name at least one"),
+        ({"reference": "c"}, "bad.yaml: reference: no contender is named 'c'; name one of them"),
+        ({"contenders": [GOOD["contenders"][0]] * 2}, "bad.yaml: contenders: the name 'a' occurs twice"),
+        ({"knobs": {"max_num_seqs": 4}}, "bad.yaml: knobs.max_model_len: not set"),
+        ({"workloads": workload(input_tokens=600)}, "bad.yaml: workloads.w: prompt and answer may take 616 tokens"),
+        ({"workloads": workload(input_tokens={"low": 9, "high": 8})}, "low 9 is above high 8; exchange them"),
+        ({"workloads": workload(input_tokens=-5)}, "workloads.0.input_tokens.low: -5: Input should be greater than 0"),
+        ({"workloads": workload(concurrency=[0])}, "workloads.0.concurrency.0: 0: Input should be greater than 0"),
+        ({"workloads": workload(shared_prefix={"tokens": 64, "count": 1})}, "shared_prefix.tokens: 64 leaves nothing"),
+        ({"name": "../x"}, "bad.yaml: name: '../x'"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in refusal(written(**changes))
+
+
+def test_a_missing_key_is_named() -> None:
+    without = {key: value for key, value in GOOD.items() if key != "checkpoint"}
+    assert refusal(yaml.safe_dump(without)) == "bad.yaml: checkpoint: missing; add it"
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text", ""])
+def test_not_a_mapping(text: str) -> None:
+    assert refusal(text) == "bad.yaml: expected keys and values at the top; see configs/light.yaml"
+
+
+def test_not_yaml() -> None:
+    assert refusal("a: [").startswith("bad.yaml: not YAML")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.yaml: cannot be read \(No such file or directory\)"):
+        read_config(tmp_path / "none.yaml")
+
+
+def test_a_contender_overrides_the_matched_knobs() -> None:
+    speculating = {"name": "b", "engine": "x", "knobs": {"speculation": {"kind": "ngram", "tokens": 3}, "seed": 7}}
+    bakeoff = parse_config(written(contenders=[GOOD["contenders"][0], speculating]), "x")
+    assert bakeoff.knobs_of(bakeoff.contenders[0]) == Knobs(max_model_len=512, max_num_seqs=4)
+    assert bakeoff.knobs_of(bakeoff.contenders[1]) == Knobs(
+        max_model_len=512, max_num_seqs=4, seed=7, speculation=Speculation("ngram", 3)
+    )
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parent.parent / "configs").glob("*.yaml")), ids=lambda p: p.name
+)
+def test_shipped_configs_are_good(path: Path) -> None:
+    bakeoff = read_config(path)
+    assert bakeoff.name == path.stem
+    assert len(bakeoff.contenders) >= 2

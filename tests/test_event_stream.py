@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server-sent events, cut anywhere."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.load.event_stream import events
+from runners.load.trace import Piece
+
+
+def parsed(*parts: bytes) -> list[str]:
+    return [event.data for event in events(Piece(None, float(i), part) for i, part in enumerate(parts))]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (b"data: a\n\ndata: b\n\n", ["a", "b"]),
+        (b"data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]),
+        (b"data: a\r\rdata: b\r\r", ["a", "b"]),
+        (b"data:a\n\n", ["a"]),
+        (b"data:  a\n\n", [" a"]),
+        (b": keep-alive\n\ndata: a\n\n", ["a"]),
+        (b"event: x\nid: 1\ndata: a\n\n", ["a"]),
+        (b"data: a\ndata: b\n\n", ["a\nb"]),
+        (b"data: a\n\ndata: unfinished\n", ["a"]),
+        (b"data: a\n\ndata: unfinished", ["a"]),
+        (b"data\n\n", [""]),
+        ('data: {"t":"\u2028\u2029\u0085"}\n\n'.encode(), ['{"t":"\u2028\u2029\u0085"}']),
+        (b"", []),
+    ],
+)
+def test_streams(stream: bytes, expected: list[str]) -> None:
+    assert parsed(stream) == expected
+
+
+def test_the_stamp_is_that_of_the_piece_that_completed_the_event() -> None:
+    found = list(events([Piece(None, 1.0, b"data: a\n"), Piece(None, 2.0, b"\ndata: b\n\n")]))
+    assert [(e.data, e.piece.user_s) for e in found] == [("a", 2.0), ("b", 2.0)]
+
+
+TEXT = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]))
+
+
+@given(st.lists(TEXT, min_size=1, max_size=5), st.sampled_from([b"\n", b"\r\n", b"\r"]), st.data())
+def test_any_split_gives_the_same_events(texts: list[str], end: bytes, data: st.DataObject) -> None:
+    stream = b"".join(b"data: " + text.encode() + end + end for text in texts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    edges = [0, *cuts, len(stream)]
+    parts = [stream[a:b] for a, b in itertools.pairwise(edges)]
+    assert parsed(*parts) == parsed(stream) == texts

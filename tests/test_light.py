@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The light pair from end to end: real llama.cpp, real Triton, the real command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from engines.registry import ENGINES
+from runners.environments import ensure, recipes
+from runners.launch import ports
+from runners.preflight import machine_complaints
+from runners.report.record import CellRecord
+
+pytestmark = pytest.mark.light
+
+PORT = 18200
+CONFIG: dict[str, Any] = {
+    "name": "smoke",
+    "checkpoint": "demo",
+    "knobs": {
+        "max_model_len": 256,
+        "max_num_seqs": 4,
+        "dtype": "float32",
+        "speculation": {"kind": "ngram", "tokens": 2},
+    },
+    "contenders": [
+        {"name": "direct", "engine": "llamacpp_openai"},
+        {"name": "triton", "engine": "triton_llamacpp"},
+    ],
+    "workloads": [
+        {
+            "name": "w",
+            "input_tokens": {"low": 60, "high": 70},
+            "output_tokens": {"low": 6, "high": 10},
+            "shared_prefix": {"tokens": 32, "count": 1},
+            "concurrency": [1, 2],
+        }
+    ],
+    "blocks": 2,
+    "window_s": 0.3,
+    "idle_limit_s": 20,
+    "start_limit_s": 60,
+    "port": PORT,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _environment() -> None:
+    recipe = recipes()["llamacpp"]
+    complaints = machine_complaints(ENGINES["triton_llamacpp"], recipe)
+    if complaints:
+        pytest.skip("; ".join(complaints))
+    ensure(recipe, print)
+
+
+def bakeoff(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "runners", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one whole comparison, out/ within."""
+    folder = tmp_path_factory.mktemp("light")
+    (folder / "smoke.yaml").write_text(yaml.safe_dump(CONFIG))
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "| direct | w | 1 | 2 |" in done.stdout
+    assert "The record lies in out" in done.stdout
+    return folder
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    done = bakeoff("table", "out", "--format", "json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_the_table(compared: Path) -> None:
+    found = rows(compared)
+    assert [(r["engine"], r["level"]) for r in found] == [("direct", 1), ("triton", 1), ("direct", 2), ("triton", 2)]
+    for row in found:
+        assert row["blocks"] == 2
+        assert row["requests_done"] == row["requests_due"] > 0
+        assert row["requests_failed"] == row["token_mismatches"] == 0
+        assert row["output_tokens"] == row["client_output_tokens"] > 0
+        assert row["output_tokens_per_s"] > 0
+        assert row["ttft_visible_p50_s"] > 0
+        assert row["tpot_p50_s"] > 0
+        assert 0 < row["cache_hit_rate"] < 32 / 60
+        assert row["acceptance_rate"] is None or 0 <= row["acceptance_rate"] <= 1
+        assert row["engine_version"] == "2026.10.11549"
+        assert "demo" in row["flags"]
+        assert not [flag for flag in row["flags"] if "window too short" in flag]
+    assert found[0]["verdict"] == "reference"
+    assert found[1]["ratio"] > 0
+    assert found[1]["front_end"] == "Triton 2.51.0 HTTP"
+
+
+def test_all_contenders_of_a_block_were_asked_the_same(compared: Path) -> None:
+    """The shorter of two runs asked the beginning of what the longer one asked."""
+    import pandas as pd
+
+    lengths = []
+    for contender in ("direct", "triton"):
+        frame = pd.read_parquet(compared / "out" / "lives" / f"b01-{contender}" / "w-c2.parquet")
+        lengths.append(list(zip(frame["input_tokens"], frame["max_tokens"], frame["prompt_tokens"], strict=True)))
+    common = min(len(one) for one in lengths)
+    assert common > 5
+    assert lengths[0][:common] == lengths[1][:common]
+
+
+def test_the_ledger_is_read_back_and_special_tokens_agree(compared: Path) -> None:
+    for contender in ("direct", "triton"):
+        life = json.loads((compared / "out" / "lives" / f"b01-{contender}" / "life.json").read_text())
+        ledger = {row["name"]: row["value"] for row in life["ledger"]}
+        assert ledger["KV capacity (tokens)"] == "1024"
+        assert ledger["maximum length (tokens)"] == "256"
+        assert ledger["speculation"] == "NGRAM_SIMPLE"
+        assert ledger["special tokens added"] == "0"
+        assert life["canary"]["error"] is None
+
+
+def test_nothing_is_left(compared: Path) -> None:
+    assert compared.exists()
+    assert all(ports.is_free(port) for port in (PORT, PORT + 1, PORT + 2))
+    assert not [p for p in psutil.process_iter() if "BAKEOFF_LIFE" in environ(p)]
+
+
+def environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except (psutil.Error, OSError):
+        return {}
+
+
+def test_resuming_redoes_unfinished_lives_only(compared: Path) -> None:
+    lives = compared / "out" / "lives"
+    kept = (lives / "b01-direct" / "w-c1.json").read_text()
+    lost = (lives / "b02-triton" / "w-c1.json").read_text()
+    (lives / "b02-triton" / "life.json").unlink()
+    assert [row["blocks"] for row in rows(compared)] == [2, 1, 2, 1]
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", "--resume", folder=compared)
+    assert done.returncode == 0, done.stderr
+    assert "start 1 of 1" in done.stderr
+    assert (lives / "b01-direct" / "w-c1.json").read_text() == kept
+    assert (lives / "b02-triton.superseded-1" / "w-c1.json").read_text() == lost
+    assert CellRecord.model_validate_json((lives / "b02-triton" / "w-c1.json").read_text()).block == 2
+    assert [row["blocks"] for row in rows(compared)] == [2, 2, 2, 2]
+
+
+def test_results_are_not_overwritten(compared: Path) -> None:
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", folder=compared)
+    assert done.returncode == 1
+    assert "out is not empty; results are never overwritten" in done.stderr
+
+
+def test_plan_and_verify(compared: Path) -> None:
+    done = bakeoff("plan", "smoke.yaml", "triton", folder=compared)
+    assert done.returncode == 0
+    assert "bin/tritonserver --model-repository=" in done.stdout
+    assert "## file models/" in done.stdout
+    assert "direct" not in done.stdout
+    done = bakeoff("verify", "smoke.yaml", folder=compared)
+    assert done.returncode == 0, done.stderr
+    assert "front_end: Triton 2.51.0 HTTP" in done.stdout
+    assert "[must match] KV capacity (tokens): 1024" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_every_process_and_keeps_finished_cells(tmp_path: Path, number: signal.Signals) -> None:
+    """The first life is left alone; the second is interrupted while it is driven."""
+    (tmp_path / "smoke.yaml").write_text(yaml.safe_dump({**CONFIG, "window_s": 1.0}))
+    command = [sys.executable, "-m", "runners", "compare", "smoke.yaml", "--out", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        driving = (line for line in running.stderr if "driving" in line)
+        for _ in range(3):
+            next(driving)
+        os.kill(running.pid, number)
+        said = running.stderr.read()
+        assert running.wait() == 130
+    assert "interrupted; what was finished is kept" in said
+    assert "Traceback" not in said
+    assert all(ports.is_free(port) for port in (PORT, PORT + 1, PORT + 2))
+    assert not [p for p in psutil.process_iter() if "BAKEOFF_LIFE" in environ(p)]
+    assert [row["engine"] for row in rows(tmp_path)] == ["direct", "direct"]
+
+
+def test_an_engine_that_dies_while_it_is_driven(tmp_path: Path) -> None:
+    (tmp_path / "smoke.yaml").write_text(yaml.safe_dump({**CONFIG, "window_s": 60.0}))
+    command = [sys.executable, "-m", "runners", "compare", "smoke.yaml", "--out", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        next(line for line in running.stderr if "driving" in line)
+        (engine,) = psutil.Process(running.pid).children()
+        engine.kill()
+        said = running.stderr.read()
+        assert running.wait() == 1
+    assert "the engine died while it was driven" in said
+    assert "engine xllamacpp" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out" / "lives" / "b01-direct" / "life.json").exists()

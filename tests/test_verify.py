@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that must not be measured, played back by an HTTP server of llama.cpp's shape."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from engines import llamacpp_openai
+from engines.contract import Call, Counters, Prompt, Sampling
+from runners.launch.server import Server
+from runners.load.drive import Load
+from runners.load.scrape import settled_counters
+from runners.load.workload import Rendering
+from runners.verify import VerifyError, verify
+from runners.warm_up import WarmUpError, warm_up
+
+CANARY = Prompt("p", 5, 3, True, Sampling())
+GOOD_EVENT = {
+    "choices": [{"text": " a b c", "finish_reason": "length"}],
+    "timings": {"predicted_n": 3},
+    "usage": {"completion_tokens": 3, "prompt_tokens": 6},
+}
+
+
+@contextmanager
+def serving(
+    *, model: str = "mine", context: int = 64, event: object = GOOD_EVENT, pages: list[str]
+) -> Iterator[Server]:
+    """`pages` are the metrics pages in turn; the last is repeated."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            props = {"default_generation_settings": {"n_ctx": context}}
+            page = pages.pop(0) if len(pages) > 1 else pages[0]
+            self.say(
+                {"/v1/models": json.dumps({"data": [{"id": model}]}), "/props": json.dumps(props)}.get(self.path, page)
+            )
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.say(f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n")
+
+        def say(self, text: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield Server(url, url, 1.0, lambda: True, lambda: "engine xllamacpp 1.2 speculation NONE\n")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+QUIET = "llamacpp:requests_processing 0\nllamacpp:requests_deferred 0\n"
+BUSY = "llamacpp:requests_processing 2\nllamacpp:requests_deferred 0\n"
+ENGINE = llamacpp_openai.ENGINE
+
+
+def test_a_good_server(rendering: Rendering) -> None:
+    with serving(pages=[QUIET]) as server:
+        verified = verify(server, ENGINE, "mine", 64, CANARY, rendering)
+    assert verified.capabilities.model == "mine"
+    assert verified.canary.tokens == 3
+    assert {row.name: row.value for row in verified.ledger}["special tokens added"] == "1"
+
+
+def test_another_server_on_the_port(rendering: Rendering) -> None:
+    with serving(model="theirs", pages=[QUIET]) as server:
+        with pytest.raises(VerifyError, match="serves 'theirs', not what was started there"):
+            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+
+
+def test_another_length_in_force(rendering: Rendering) -> None:
+    with serving(context=32, pages=[QUIET]) as server:
+        with pytest.raises(VerifyError, match="maximum length is 32 in the engine, 64 in the config"):
+            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+
+
+def test_a_canary_that_fails(rendering: Rendering) -> None:
+    with serving(event={"error": {"message": "Stub process is not healthy"}}, pages=[QUIET]) as server:
+        with pytest.raises(VerifyError, match="a first real request failed: Stub process is not healthy"):
+            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+
+
+def test_settling_waits_until_nothing_runs() -> None:
+    pages = [BUSY, BUSY, QUIET + "llamacpp:tokens_predicted_total 7\n", QUIET + "llamacpp:tokens_predicted_total 8\n"]
+    with serving(pages=pages) as server:
+        found = settled_counters(server, ENGINE, "mine", None, sleep=lambda _: None)
+    assert found == Counters(running=0.0, waiting=0.0, generated_tokens=8.0)
+
+
+def test_warming_up_against_refusals() -> None:
+    load = Load(1, 0.0, 1.0, 11.0, 5.0, 5.0)
+    url = "http://127.0.0.1:9"
+    with pytest.raises(WarmUpError, match="every warm-up request failed; the first: connection refused"):
+        warm_up(load, iter(lambda: CANARY, None), lambda _: Call("/", b"{}"), url)
