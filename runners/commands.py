@@ -74,7 +74,7 @@ def print_plan(config: Path, engine: str | None, say: Say) -> None:
     """`bakeoff plan`."""
     session = _open(config, say)
     for life in _chosen(session, engine):
-        launch = session.plan(life, Path("LIFE/engine"), "bakeoff-XXXXXXXXXXXX")
+        launch = session.plan(life, Path("/LIFE/engine"), "bakeoff-XXXXXXXXXXXX")
         print(f"# {life.contender.name}: {session.contestants[life.contender.name].engine.summary}")
         for name, text in launch.files.items():
             print(f"## file {name}\n{text}")

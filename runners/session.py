@@ -66,7 +66,7 @@ class Session:
             lib_dir=environment.lib_dir if environment else "",
             python_version=environment.python_version if environment else "",
             version=(environment.version(contestant.engine.package) if environment else None) or "",
-            folder=str(folder),
+            folder=str(folder.absolute()),
             cache=str(cache_folder() / "converted"),
             served_name=served_name,
             http_port=port,

@@ -50,7 +50,7 @@ def serving(
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *args: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
@@ -77,21 +77,27 @@ def test_a_good_server(rendering: Rendering) -> None:
 
 
 def test_another_server_on_the_port(rendering: Rendering) -> None:
-    with serving(model="theirs", pages=[QUIET]) as server:
-        with pytest.raises(VerifyError, match="serves 'theirs', not what was started there"):
-            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+    with (
+        serving(model="theirs", pages=[QUIET]) as server,
+        pytest.raises(VerifyError, match="serves 'theirs', not what was started there"),
+    ):
+        verify(server, ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_another_length_in_force(rendering: Rendering) -> None:
-    with serving(context=32, pages=[QUIET]) as server:
-        with pytest.raises(VerifyError, match="maximum length is 32 in the engine, 64 in the config"):
-            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+    with (
+        serving(context=32, pages=[QUIET]) as server,
+        pytest.raises(VerifyError, match="maximum length is 32 in the engine, 64 in the config"),
+    ):
+        verify(server, ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_a_canary_that_fails(rendering: Rendering) -> None:
-    with serving(event={"error": {"message": "Stub process is not healthy"}}, pages=[QUIET]) as server:
-        with pytest.raises(VerifyError, match="a first real request failed: Stub process is not healthy"):
-            verify(server, ENGINE, "mine", 64, CANARY, rendering)
+    with (
+        serving(event={"error": {"message": "Stub process is not healthy"}}, pages=[QUIET]) as server,
+        pytest.raises(VerifyError, match="a first real request failed: Stub process is not healthy"),
+    ):
+        verify(server, ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_settling_waits_until_nothing_runs() -> None:
