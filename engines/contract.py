@@ -145,7 +145,6 @@ class Capabilities:
     forces_length: bool
     reports_cached_tokens: bool
     speculates: bool
-    metrics_probe: str
 
 
 class RowKind(StrEnum):

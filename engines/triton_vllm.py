@@ -27,9 +27,11 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
 
 
 def read(evidence: Evidence) -> Reading:
-    """vLLM's metrics page comes through the model; version and settings are in Triton's log."""
-    samples = prometheus.parse(triton_wire.engine_page(evidence))
-    version = _logged(evidence.log, r"engine vllm ([\w.+]+)")
+    """vLLM's metrics page comes through our model, or what of it Triton's vLLM backend hands on comes
+    with Triton's own; version and settings are in the log."""
+    page = triton_wire.engine_page(evidence) or evidence.answers.get("triton") or ""
+    samples = prometheus.parse(page)
+    version = _logged(evidence.log, r"Initializing a V1 LLM engine \(v([\w.+]+)\)")
     max_len = _logged(evidence.log, r"max_seq_len=(\d+)")
     counters = prometheus.counters(samples, prometheus.VLLM_NAMES)
     capabilities = triton_wire.capabilities(

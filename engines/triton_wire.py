@@ -52,7 +52,6 @@ def capabilities(
         forces_length=True,
         reports_cached_tokens=CACHED in outputs,
         speculates=speculates,
-        metrics_probe="engine",
     )
 
 

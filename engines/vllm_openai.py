@@ -85,7 +85,6 @@ def read(evidence: Evidence) -> Reading:
         forces_length=True,
         reports_cached_tokens=True,
         speculates=counters.drafted_tokens is not None,
-        metrics_probe="metrics",
     )
     return Reading(capabilities, vllm_settings.ledger(samples, evidence.log, version), counters)
 

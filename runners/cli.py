@@ -100,7 +100,9 @@ def _refusals() -> Iterator[None]:
         print("interrupted; what was finished is kept, --resume goes on from there", file=sys.stderr)
         raise typer.Exit(130) from None
     except MENDABLE as error:
-        print(f"bakeoff: {error}", file=sys.stderr)
+        for told in (error, error.__context__):
+            if isinstance(told, MENDABLE):
+                print(f"bakeoff: {told}", file=sys.stderr)
         raise typer.Exit(1) from None
 
 

@@ -54,7 +54,11 @@ class KnobsConfig(_Strict):
 
 
 class ContenderConfig(_Strict):
-    """A named configuration of an engine. `address` is where an attached server is found."""
+    """A named configuration of an engine.
+
+    Where it is not started as a process: `address` is where it answers, `model` the name it serves
+    under, `service` and `compose_file` what a container is started from.
+    """
 
     name: Name
     engine: str
@@ -64,6 +68,8 @@ class ContenderConfig(_Strict):
     knobs: KnobsConfig = KnobsConfig()
     address: Annotated[str, Field(pattern=r"^http://[^/\s]+$")] | None = None
     model: str | None = None
+    service: str | None = None
+    compose_file: str = "docker-compose.yml"
 
 
 class Span(_Strict):

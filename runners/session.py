@@ -13,15 +13,18 @@ from engines.registry import known_engines
 from runners import preflight
 from runners.cells import Life, expand
 from runners.checkpoint import find_checkpoint
-from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
+from runners.config import Bakeoff, ConfigError, ContenderConfig, Span, parse_config
 from runners.environments import EngineEnvironment, Recipe, Say, ensure, recipes
 from runners.launch.attach import AttachRunner
+from runners.launch.compose import ComposeRunner
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Runner
-from runners.load.workload import DrawError, Rendering, load_rendering
+from runners.load.workload import Draw, DrawError, Rendering, load_rendering
 from runners.places import cache_folder
 
-RUNNERS: Final = ("process", "attach")
+RUNNERS: Final = ("process", "compose", "attach")
+ELSEWHERE: Final = ("compose", "attach")
+"""Runners whose engines live in no environment of ours; they are found at an address."""
 ENTRY_POINT_GROUP: Final = "bakeoff.runners"
 
 
@@ -56,7 +59,10 @@ class Session:
         except PlanError as error:
             raise ConfigError(f"{self.source}: contenders.{life.contender.name}: {error}") from None
         address = life.contender.address
-        return replace(launch, url=address, metrics_url=_metrics_url(address)) if address else launch
+        if address is None:
+            return launch
+        port = urlsplit(address).port or 80
+        return replace(launch, url=address, metrics_url=_metrics_url(address), ports=(port,))
 
     def _place(self, contestant: Contestant, folder: Path, served_name: str) -> Place:
         port, environment = self.bakeoff.port, contestant.environment
@@ -93,7 +99,8 @@ def open_session(text: str, source: str, say: Say) -> Session:
     checkpoint = find_checkpoint(bakeoff.checkpoint, source, say)
     _check_context(bakeoff, checkpoint, source)
     rendering = _rendering(checkpoint, source)
-    contestants = [_contestant(*choice, bakeoff, source, say) for choice in chosen]
+    _check_shortest(bakeoff, rendering, source)
+    contestants = [_contestant(*choice, bakeoff, checkpoint, source, say) for choice in chosen]
     session = Session(
         bakeoff=bakeoff,
         text=text,
@@ -119,12 +126,14 @@ def _choose(contender: ContenderConfig, source: str) -> tuple[ContenderConfig, E
         )
     if contender.runner not in (*RUNNERS, *(p.name for p in entry_points(group=ENTRY_POINT_GROUP))):
         raise ConfigError(f"{where}.runner: unknown runner {contender.runner!r}; known are {', '.join(RUNNERS)}")
-    if contender.runner == "attach":
+    if contender.runner in ELSEWHERE:
         if contender.address is None:
-            raise ConfigError(f"{where}.address: missing; runner attach needs http://HOST:PORT")
+            raise ConfigError(f"{where}.address: missing; runner {contender.runner} needs http://HOST:PORT")
+        if contender.runner == "compose" and contender.service is None:
+            raise ConfigError(f"{where}.service: missing; name a service of {contender.compose_file}")
         return contender, engine, None
     if contender.address is not None:
-        raise ConfigError(f"{where}.address: only runner attach takes one; take it out or set runner: attach")
+        raise ConfigError(f"{where}.address: runner {contender.runner} takes none; take it out or set runner: attach")
     recipe = _recipe(contender, engine, where)
     _refuse(where, preflight.machine_complaints(engine, recipe))
     return contender, engine, recipe
@@ -145,26 +154,37 @@ def _recipe(contender: ContenderConfig, engine: Engine, where: str) -> Recipe:
 
 
 def _contestant(
-    contender: ContenderConfig, engine: Engine, recipe: Recipe | None, bakeoff: Bakeoff, source: str, say: Say
+    contender: ContenderConfig,
+    engine: Engine,
+    recipe: Recipe | None,
+    bakeoff: Bakeoff,
+    checkpoint: Checkpoint,
+    source: str,
+    say: Say,
 ) -> Contestant:
     if recipe is None:
-        return Contestant(contender, engine, AttachRunner(), None)
+        return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), None)
     environment = ensure(recipe, say)
     _refuse(f"{source}: contenders.{contender.name}", preflight.environment_complaints(engine, environment))
-    return Contestant(contender, engine, _runner(contender.runner, bakeoff), environment)
+    return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), environment)
 
 
-def _runner(name: str, bakeoff: Bakeoff) -> Runner:
+def _runner(contender: ContenderConfig, bakeoff: Bakeoff, checkpoint: Checkpoint) -> Runner:
     """Our runner, or one that an installed package declares: a callable that takes the start limit."""
-    if name == "process":
+    if contender.runner == "process":
         return ProcessRunner(bakeoff.start_limit_s)
-    point = next(p for p in entry_points(group=ENTRY_POINT_GROUP) if p.name == name)
+    if contender.runner == "attach":
+        return AttachRunner()
+    if contender.runner == "compose" and contender.service:
+        settings = {"CHECKPOINT": checkpoint.folder, "GPU": ",".join(str(gpu) for gpu in contender.gpus) or "0"}
+        return ComposeRunner(bakeoff.start_limit_s, Path(contender.compose_file), contender.service, settings)
+    point = next(p for p in entry_points(group=ENTRY_POINT_GROUP) if p.name == contender.runner)
     made: Runner = point.load()(bakeoff.start_limit_s)
     return made
 
 
 def _port_complaints(bakeoff: Bakeoff) -> list[str]:
-    if all(c.runner == "attach" for c in bakeoff.contenders):
+    if all(c.runner in ELSEWHERE for c in bakeoff.contenders):
         return []
     return preflight.port_complaints((bakeoff.port, bakeoff.port + 1, bakeoff.port + 2))
 
@@ -182,6 +202,17 @@ def _check_context(bakeoff: Bakeoff, checkpoint: Checkpoint, source: str) -> Non
                 f"{source}: knobs.max_model_len: {wanted} is more than the checkpoint's context of "
                 f"{checkpoint.context}; lower it"
             )
+
+
+def _check_shortest(bakeoff: Bakeoff, rendering: Rendering, source: str) -> None:
+    """The shortest prompt that a workload may draw has room for template and shared opening."""
+    for workload in bakeoff.workloads:
+        low = workload.input_tokens.low
+        shortest = workload.model_copy(update={"input_tokens": Span(low=low, high=low)})
+        try:
+            next(Draw(rendering, shortest, bakeoff.sampling_fields(), False, (), ()).prompts())
+        except DrawError as error:
+            raise ConfigError(f"{source}: {error}") from None
 
 
 def _rendering(checkpoint: Checkpoint, source: str) -> Rendering:

@@ -63,7 +63,7 @@ def probe(contestant: Contestant, server: Server, client: httpx.Client) -> dict[
 
 def shortened(log: str) -> str:
     """Lines that a reading looks for."""
-    wanted = ("engine vllm", "engine xllamacpp", "Initializing a V1", "load_model: init", "speculative impl")
+    wanted = ("engine xllamacpp", "Initializing a V1", "load_model: init", "speculative impl")
     lines = [line for line in log.splitlines() if any(word in line for word in wanted)]
     return "\n".join(lines) + "\n"
 

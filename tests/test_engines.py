@@ -39,7 +39,7 @@ PLACE = Place(
     grpc_port=18101,
     metrics_port=18102,
 )
-ANY = Capabilities("m", "1", "f", 512, True, True, True, False, "metrics")
+ANY = Capabilities("m", "1", "f", 512, True, True, True, False)
 
 
 def recording_names() -> list[str]:

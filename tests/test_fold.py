@@ -11,7 +11,7 @@ from engines.contract import Capabilities, Prompt, Sampling
 from runners.load.fold import fold_exchange
 from runners.load.trace import Exchange, Piece, Tick, Trace
 
-CAPABILITIES = Capabilities("m", "1", "f", 512, True, True, True, False, "metrics")
+CAPABILITIES = Capabilities("m", "1", "f", 512, True, True, True, False)
 
 
 def prompt(*, forced: bool = True, max_tokens: int = 3) -> Prompt:

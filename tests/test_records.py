@@ -38,7 +38,7 @@ from tests.test_metrics import TRACE
 WORKLOAD = WorkloadConfig(
     name="w", input_tokens=Span(low=10, high=10), output_tokens=Span(low=4, high=4), concurrency=(1,)
 )
-CAPABILITIES = Capabilities("m", "1.2", "front", 512, True, True, True, False, "metrics")
+CAPABILITIES = Capabilities("m", "1.2", "front", 512, True, True, True, False)
 
 
 def trace(index: int, due_s: float) -> Trace:

@@ -32,9 +32,16 @@ def refusal(text: str) -> str:
     ("contender", "message"),
     [
         ({"engine": "vlm"}, "bad.yaml: contenders.a.engine: unknown engine 'vlm'; known are llamacpp_openai,"),
-        ({"runner": "slurm"}, "bad.yaml: contenders.a.runner: unknown runner 'slurm'; known are process, attach"),
+        (
+            {"runner": "slurm"},
+            "bad.yaml: contenders.a.runner: unknown runner 'slurm'; known are process, compose, attach",
+        ),
         ({"runner": "attach"}, "bad.yaml: contenders.a.address: missing; runner attach needs http://HOST:PORT"),
-        ({"address": "http://x:1"}, "bad.yaml: contenders.a.address: only runner attach takes one"),
+        ({"address": "http://x:1"}, "bad.yaml: contenders.a.address: runner process takes none"),
+        (
+            {"runner": "compose", "address": "http://127.0.0.1:8100"},
+            "bad.yaml: contenders.a.service: missing; name a service of docker-compose.yml",
+        ),
         ({"environment": "conda"}, "bad.yaml: contenders.a.environment: unknown 'conda'"),
         ({"environment": "vllm-cpu"}, "bad.yaml: contenders.a.environment: vllm-cpu does not hold llamacpp_openai"),
     ],
@@ -68,6 +75,12 @@ def test_longer_than_the_checkpoint(demo_folder: Path) -> None:
     knobs = {"max_model_len": 4096, "max_num_seqs": 4}
     message = refusal(written(checkpoint=str(demo_folder), knobs=knobs))
     assert message == ("bad.yaml: knobs.max_model_len: 4096 is more than the checkpoint's context of 2048; lower it")
+
+
+def test_no_room_for_template_and_opening(demo_folder: Path) -> None:
+    workload = {**GOOD["workloads"][0], "input_tokens": 64, "shared_prefix": {"tokens": 60, "count": 1}}
+    message = refusal(written(checkpoint=str(demo_folder), workloads=[workload]))
+    assert message.startswith("bad.yaml: workloads.w.input_tokens: no prompt of 64 tokens could be made")
 
 
 def test_a_port_in_use() -> None:

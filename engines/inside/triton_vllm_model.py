@@ -37,7 +37,6 @@ class TritonPythonModel:
         import vllm
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        pb_utils.Logger.log_info(f"engine vllm {vllm.__version__}")
         return AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**engine_args))
 
     def execute(self, requests: list[Any]) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ class ProcessRunner:
     @contextmanager
     def up(self, launch: Launch, folder: Path) -> Iterator[Server]:
         """See `Runner.up`."""
-        _refuse_taken(launch.ports)
+        refuse_taken(launch.ports)
         lay_out(launch, folder)
         mark = uuid.uuid4().hex
         for command in launch.prepare:
@@ -56,7 +56,8 @@ class ProcessRunner:
         began = time.monotonic()
         process = _start(launch.serve, folder, log, mark)
         try:
-            _await_ready(launch, process, log, self.start_limit_s)
+            ready = launch.url + launch.ready_path
+            await_ready(ready, process.poll, lambda: last_lines(log), self.start_limit_s)
             yield Server(
                 url=launch.url,
                 metrics_url=launch.metrics_url,
@@ -99,7 +100,8 @@ def lay_out(launch: Launch, folder: Path) -> None:
         path.symlink_to(target)
 
 
-def _refuse_taken(wanted: tuple[int, ...]) -> None:
+def refuse_taken(wanted: tuple[int, ...]) -> None:
+    """Raises LaunchError where somebody listens on a port that an engine is to have."""
     for port in wanted:
         if not ports.is_free(port):
             raise LaunchError(f"port {port} is in use by {ports.holder(port)}; end it or set `port` in the config")
@@ -135,18 +137,18 @@ def _start(command: Command, folder: Path, log: Path, mark: str) -> subprocess.P
         )
 
 
-def _await_ready(launch: Launch, process: subprocess.Popen[bytes], log: Path, limit_s: float) -> None:
+def await_ready(url: str, exit_code: Callable[[], int | None], words: Callable[[], str], limit_s: float) -> None:
+    """Ask until `url` answers 200. Raises LaunchError, with the engine's last `words`, as soon as it
+    has ended, or when the limit has passed."""
     deadline = time.monotonic() + limit_s
     transport = httpx.HTTPTransport(local_address=ports.OTHER_LOOPBACK)
     with httpx.Client(timeout=5.0, trust_env=False, transport=transport) as client:
-        while not _answers(client, launch.url + launch.ready_path):
-            code = process.poll()
+        while not _answers(client, url):
+            code = exit_code()
             if code is not None:
-                raise LaunchError(
-                    f"the engine ended with code {code} while starting; its last lines:\n{last_lines(log)}"
-                )
+                raise LaunchError(f"the engine ended with code {code} while starting; its last lines:\n{words()}")
             if time.monotonic() > deadline:
-                raise LaunchError(f"not ready after {limit_s:.0f} s; the engine's last lines:\n{last_lines(log)}")
+                raise LaunchError(f"not ready after {limit_s:.0f} s; the engine's last lines:\n{words()}")
             time.sleep(POLL_S)
 
 
@@ -203,6 +205,11 @@ def _prove_gone(process: subprocess.Popen[bytes], mark: str, wanted: tuple[int, 
     left = members(process.pid, mark)
     if left:
         raise LaunchError(f"processes left after the stop: {', '.join(str(p.pid) for p in left)}; end them by hand")
+    prove_free(wanted)
+
+
+def prove_free(wanted: tuple[int, ...]) -> None:
+    """Raises LaunchError where a port is still held some seconds after the stop."""
     deadline = time.monotonic() + KILL_S
     while taken := [port for port in wanted if not ports.is_free(port)]:
         if time.monotonic() > deadline:
