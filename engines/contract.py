@@ -96,7 +96,8 @@ class Launch:
     """Everything a runner needs to bring an engine up: files first, then commands, then the server.
 
     `files` maps paths below `Place.folder` to their text, `links` to the files they point at.
-    `metrics_url` is where probes of the metrics port go.
+    `metrics_url` is where probes of the metrics port go, `gpus` whose memory has to be free again
+    after the end.
     """
 
     files: Mapping[str, str]
@@ -107,6 +108,7 @@ class Launch:
     metrics_url: str
     ready_path: str
     ports: tuple[int, ...]
+    gpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

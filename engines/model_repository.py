@@ -61,6 +61,7 @@ def launch(place: Place, model: str, engine_args: Mapping[str, Any], env: Mappin
         metrics_url=f"http://127.0.0.1:{place.metrics_port}",
         ready_path="/v2/health/ready",
         ports=(place.http_port, place.grpc_port, place.metrics_port),
+        gpus=place.gpus,
     )
 
 

@@ -52,6 +52,7 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
         metrics_url=f"http://127.0.0.1:{place.http_port}",
         ready_path="/health",
         ports=(place.http_port,),
+        gpus=place.gpus,
     )
 
 

@@ -11,9 +11,10 @@ from runners.bakeoff import bake, verified_server
 from runners.cells import Life
 from runners.config import ConfigError, read_config
 from runners.environments import MakeError, Say, made, recipes
+from runners.gpu import gpus
 from runners.places import shipped_configs
 from runners.preflight import environment_complaints, machine_complaints
-from runners.report.host import describe_host, has_gpu
+from runners.report.host import describe_host
 from runners.report.record import Run
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
 from runners.results import ResultsError, choose_folder, open_folder
@@ -45,7 +46,7 @@ def _open(config: Path, say: Say) -> Session:
 def _demo_session(say: Say) -> Session:
     """The demo that fits: on GPUs compare.yaml, else cpu.yaml, else, loudly, light.yaml."""
     configs = shipped_configs()
-    if has_gpu():
+    if gpus():
         say(
             "an NVIDIA GPU is here: configs/compare.yaml; vLLM and Triton with vLLM only, "
             "TensorRT-LLM is not covered yet"

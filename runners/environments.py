@@ -26,7 +26,6 @@ paths = sysconfig.get_paths()
 print(json.dumps({
     "site_packages": paths["purelib"],
     "lib_dir": sysconfig.get_config_var("LIBDIR") or "",
-    "libpython": sysconfig.get_config_var("LDLIBRARY") if sysconfig.get_config_var("Py_ENABLE_SHARED") else "",
     "python_version": f"{sys.version_info.major}.{sys.version_info.minor}",
     "versions": {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()},
 }))
@@ -51,20 +50,19 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """Where the environment lies; another file makes another folder."""
-        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
+        """Where the environment lies; another file, or another way of describing it, is another folder."""
+        digest = hashlib.sha256(self.path.read_bytes() + ASK.encode()).hexdigest()[:12]
         return cache_folder() / "environments" / f"{self.name}-{digest}"
 
 
 @dataclass(frozen=True)
 class EngineEnvironment:
-    """A made environment, as its own Python describes it. `libpython` is "" where it has no shared one."""
+    """A made environment, as its own Python describes it; `lib_dir` is where its libpython would be."""
 
     recipe: Recipe
     python: str
     site_packages: str
     lib_dir: str
-    libpython: str
     python_version: str
     versions: Mapping[str, str]
 

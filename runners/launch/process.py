@@ -20,6 +20,7 @@ import httpx
 import psutil
 
 from engines.contract import Command, Launch
+from runners.gpu import used_bytes
 from runners.launch import ports
 from runners.launch.server import LaunchError, Server
 
@@ -36,6 +37,8 @@ POLL_S: Final = 0.05
 TERM_S: Final = 20.0
 KILL_S: Final = 10.0
 LAST_LINES: Final = 20
+MEMORY_S: Final = 30.0
+MEMORY_SLACK_BYTES: Final = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class ProcessRunner:
         """See `Runner.up`."""
         refuse_taken(launch.ports)
         lay_out(launch, folder)
-        mark = uuid.uuid4().hex
+        mark, used_before = uuid.uuid4().hex, used_bytes(launch.gpus)
         for command in launch.prepare:
             _prepare(command, folder, mark)
         log = folder / "server.log"
@@ -69,6 +72,7 @@ class ProcessRunner:
             with uninterrupted():
                 end_group(process, mark)
                 _prove_gone(process, mark, launch.ports)
+                _prove_memory_free(launch.gpus, used_before)
 
 
 @contextmanager
@@ -206,6 +210,14 @@ def _prove_gone(process: subprocess.Popen[bytes], mark: str, wanted: tuple[int, 
     if left:
         raise LaunchError(f"processes left after the stop: {', '.join(str(p.pid) for p in left)}; end them by hand")
     prove_free(wanted)
+
+
+def _prove_memory_free(wanted: tuple[int, ...], before: int) -> None:
+    deadline = time.monotonic() + MEMORY_S
+    while (left := used_bytes(wanted) - before) > MEMORY_SLACK_BYTES:
+        if time.monotonic() > deadline:
+            raise LaunchError(f"{left / 2**30:.1f} GiB of GPU memory are still in use after the stop")
+        time.sleep(POLL_S)
 
 
 def prove_free(wanted: tuple[int, ...]) -> None:

