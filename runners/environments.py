@@ -21,13 +21,14 @@ from runners.places import cache_folder, shipped_configs
 Say = Callable[[str], None]
 READY = "bakeoff-ready.json"
 ASK = """
+# Of a distribution that the path holds twice, the first is the one that is imported.
 import importlib.metadata, json, os, sys, sysconfig
 paths = sysconfig.get_paths()
 print(json.dumps({
     "site_packages": paths["purelib"],
     "lib_dir": sysconfig.get_config_var("LIBDIR") or "",
     "python_version": f"{sys.version_info.major}.{sys.version_info.minor}",
-    "versions": {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()},
+    "versions": {d.metadata["Name"].lower(): d.version for d in reversed(list(importlib.metadata.distributions()))},
 }))
 """
 
