@@ -8,7 +8,7 @@ load is paced, or what is computed from its answers.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class PlanError(ValueError):
@@ -228,9 +228,8 @@ class Call:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a stream has said so far.
+class Answer(NamedTuple):
+    """What a stream has said so far. A tuple, since there is one for every event.
 
     `tokens` is the number of generated tokens up to the last event, by what the events say of
     themselves; `server_tokens` the engine's own final count. `ended`: the stream's own end was seen

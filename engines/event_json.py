@@ -2,7 +2,6 @@
 """One event's JSON, and the errors that engines put inside events."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from engines.contract import Answer
@@ -13,11 +12,11 @@ def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | Non
     try:
         event = json.loads(data)
     except ValueError:
-        return replace(answer, error=f"an event that is not JSON: {data[:200]}"), None
+        return answer._replace(error=f"an event that is not JSON: {data[:200]}"), None
     if not isinstance(event, dict):
-        return replace(answer, error=f"an event that is no object: {data[:200]}"), None
+        return answer._replace(error=f"an event that is no object: {data[:200]}"), None
     if event.get("error"):
-        return replace(answer, error=error_text(event["error"])), None
+        return answer._replace(error=error_text(event["error"])), None
     return answer, event
 
 

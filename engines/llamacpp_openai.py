@@ -2,7 +2,6 @@
 """llama.cpp served by its own OpenAI-compatible server: the light pair's direct side."""
 
 import json
-from dataclasses import replace
 from typing import Final
 
 from engines import llamacpp_settings, openai_wire, prometheus
@@ -81,7 +80,7 @@ def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
     if event is None:
         return answer
     so_far = (event.get("timings") or {}).get("predicted_n", answer.tokens)
-    answer = replace(answer, tokens=max(answer.tokens, so_far))
+    answer = answer._replace(tokens=max(answer.tokens, so_far))
     return openai_wire.fold_usage(openai_wire.fold_choice(answer, event), event, missing_cached=None)
 
 

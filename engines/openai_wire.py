@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the OpenAI completions protocol that engines share: end markers, errors, usage."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from engines import event_json
@@ -34,7 +33,7 @@ def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | Non
     `[DONE]` ends the answer; vLLM sends it after an error event, too.
     """
     if data == DONE:
-        return replace(answer, ended=True), None
+        return answer._replace(ended=True), None
     return event_json.parse_event(answer, data)
 
 
@@ -43,8 +42,7 @@ def fold_choice(answer: Answer, event: dict[str, Any]) -> Answer:
     choices = event.get("choices") or []
     if not choices:
         return answer
-    return replace(
-        answer,
+    return answer._replace(
         text=answer.text + (choices[0].get("text") or ""),
         finish_reason=choices[0].get("finish_reason") or answer.finish_reason,
     )
@@ -56,8 +54,7 @@ def fold_usage(answer: Answer, event: dict[str, Any], *, missing_cached: int | N
     if not usage:
         return answer
     details = usage.get("prompt_tokens_details") or {}
-    return replace(
-        answer,
+    return answer._replace(
         server_tokens=usage["completion_tokens"],
         prompt_tokens=usage["prompt_tokens"],
         cached_tokens=details.get("cached_tokens", missing_cached),

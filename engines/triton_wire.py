@@ -8,7 +8,6 @@ tensors are ours, on models that this tool places: num_cached_tokens and engine_
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from engines.contract import Answer, Call, Capabilities, Evidence, Probe, Prompt
@@ -83,8 +82,7 @@ def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
     reason = event.get("finish_reason")
     reason = answer.finish_reason if reason in (None, "None") else reason
     tokens = answer.tokens + event.get("num_output_tokens", 0)
-    return replace(
-        answer,
+    return answer._replace(
         text=answer.text + event.get("text_output", ""),
         tokens=tokens,
         server_tokens=tokens if capabilities.tokens_per_event else None,

@@ -2,7 +2,6 @@
 """vLLM served by its own OpenAI-compatible server."""
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 from engines import openai_wire, prometheus, vllm_settings
@@ -105,7 +104,7 @@ def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
     if event is None:
         return answer
     choices = event.get("choices") or [{}]
-    answer = replace(answer, tokens=answer.tokens + len(choices[0].get("token_ids") or ()))
+    answer = answer._replace(tokens=answer.tokens + len(choices[0].get("token_ids") or ()))
     return openai_wire.fold_usage(openai_wire.fold_choice(answer, event), event, missing_cached=0)
 
 

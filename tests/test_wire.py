@@ -138,7 +138,6 @@ def test_a_window_lasts_as_long_as_was_asked() -> None:
         driven = drive(Load(1, 0.0, 0.2, 3.0, 30.0, 60.0), prompts(), encode, url)
     assert driven.steady_s is not None
     assert driven.end_s >= driven.steady_s + 0.2
-    assert driven.last_send_s < driven.steady_s + 0.2
 
 
 def test_the_collector_is_back_on() -> None:

@@ -5,13 +5,12 @@ Lines end in LF, CRLF or CR, and in nothing else: U+2028 and its like may stand 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runners.load.trace import Piece
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """The data of one event, with the piece whose arrival completed it."""
 
     data: str

@@ -5,12 +5,12 @@ Times are seconds from the start of the cell on the monotonic clock.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engines.contract import Prompt
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Body bytes as they came out of one read, with the kernel's stamp (None where there is none)
     and the time at which this process had them."""
 
@@ -39,8 +39,7 @@ class Exchange:
     last_activity_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """One event that added tokens: when, and the tokens generated so far with it."""
 
     kernel_s: float | None

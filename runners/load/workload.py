@@ -9,7 +9,7 @@ bytes go to every engine. A leading BOS is stripped: each engine adds its own.
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from engines.contract import Prompt, Sampling
 from runners.config import WorkloadConfig
 
 MOST_TRIES = 12
+BATCH = 64
 
 
 class DrawError(ValueError):
@@ -36,6 +37,10 @@ class Rendering:
     def tokens(self, text: str) -> int:
         """Tokens of a text as the engines will count them, without a BOS."""
         return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def tokens_of_all(self, texts: list[str]) -> list[int]:
+        """`tokens` of each text, counted by the tokenizer's own threads."""
+        return [len(encoding.ids) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def render(self, content: str) -> str:
         """One user message, ready for the model to answer."""
@@ -117,31 +122,54 @@ class Draw:
         chance = random.Random(repr(self.seed))
         prefixes = self._prefixes()
         while True:
-            total = chance.randint(self.workload.input_tokens.low, self.workload.input_tokens.high)
-            answer = chance.randint(self.workload.output_tokens.low, self.workload.output_tokens.high)
-            opening = chance.choice(prefixes) if prefixes else ""
-            text = self._text(chance, opening, total)
-            yield Prompt(text, total, answer, self.forced, self.sampling)
+            yield from self._batch(chance, prefixes)
 
-    def _prefixes(self) -> list[str]:
-        """Openings that fill, with the template before them, exactly the shared tokens."""
-        shared = self.workload.shared_prefix
-        if shared is None:
-            return []
-        chance = random.Random(repr(self.prefix_seed))
-        head = self.rendering.tokens(self.rendering.before)
+    def _batch(self, chance: random.Random, prefixes: Mapping[str, int]) -> list[Prompt]:
+        """BATCH prompts whose tokens are counted together, which is faster than one by one."""
+        wanted = [self._lengths(chance) for _ in range(BATCH)]
+        openings = [chance.choice(list(prefixes)) for _ in wanted]
+        texts = [
+            self._text(chance, opening, total - prefixes[opening])
+            for (total, _), opening in zip(wanted, openings, strict=True)
+        ]
+        counts = self.rendering.tokens_of_all(texts)
         return [
-            "".join(chance.choices(self.rendering.words, k=max(1, shared.tokens - head))) for _ in range(shared.count)
+            self._prompt(
+                text if count == total else self._mended(chance, opening, total, prefixes[opening]), total, answer
+            )
+            for text, count, opening, (total, answer) in zip(texts, counts, openings, wanted, strict=True)
         ]
 
-    def _text(self, chance: random.Random, opening: str, total: int) -> str:
-        """Words until the rendered prompt has `total` tokens. Raises DrawError if that cannot be met."""
-        fixed = self.rendering.tokens(self.rendering.render(opening))
+    def _lengths(self, chance: random.Random) -> tuple[int, int]:
+        asked, answered = self.workload.input_tokens, self.workload.output_tokens
+        return chance.randint(asked.low, asked.high), chance.randint(answered.low, answered.high)
+
+    def _prompt(self, text: str, total: int, answer: int) -> Prompt:
+        return Prompt(text, total, answer, self.forced, self.sampling)
+
+    def _prefixes(self) -> Mapping[str, int]:
+        """Openings, with the tokens that each takes together with the template around it.
+
+        They fill, with the template before them, exactly the shared tokens.
+        """
+        shared = self.workload.shared_prefix
+        chance = random.Random(repr(self.prefix_seed))
+        words = max(1, shared.tokens - self.rendering.tokens(self.rendering.before)) if shared else 0
+        openings = [
+            "".join(chance.choices(self.rendering.words, k=words)) for _ in range(shared.count if shared else 1)
+        ]
+        return {opening: self.rendering.tokens(self.rendering.render(opening)) for opening in openings}
+
+    def _text(self, chance: random.Random, opening: str, words: int) -> str:
+        return self.rendering.render(opening + "".join(chance.choices(self.rendering.words, k=max(1, words))))
+
+    def _mended(self, chance: random.Random, opening: str, total: int, fixed: int) -> str:
+        """More or fewer words until the rendered prompt has `total` tokens. Raises DrawError if it cannot."""
         wanted = total - fixed
         for _ in range(MOST_TRIES):
             if wanted < 1:
                 break
-            text = self.rendering.render(opening + "".join(chance.choices(self.rendering.words, k=wanted)))
+            text = self._text(chance, opening, wanted)
             missing = total - self.rendering.tokens(text)
             if missing == 0:
                 return text
