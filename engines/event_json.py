@@ -4,13 +4,15 @@
 import json
 from typing import Any
 
+import orjson
+
 from engines.contract import Answer
 
 
 def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | None]:
     """The event's object; or the answer as failed, and None, where it is no object or tells an error."""
     try:
-        event = json.loads(data)
+        event = orjson.loads(data)
     except ValueError:
         return answer._replace(error=f"an event that is not JSON: {data[:200]}"), None
     if not isinstance(event, dict):

@@ -3,51 +3,35 @@
 
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
-from engines.contract import Call, Counters, Launch, Prompt
-from runners.cells import Cell, Life
+from runners.cell import Kitchen, draw, run_cell
+from runners.cells import Life
 from runners.environments import Say
-from runners.launch.process import last_lines
-from runners.launch.server import LaunchError, Server
-from runners.load.drive import Driven, Load, drive
-from runners.load.fold import fold_exchange
-from runners.load.scrape import settled_counters
-from runners.load.trace import Trace
-from runners.load.workload import Draw, fingerprint
-from runners.report.record import (
-    CellRecord,
-    LedgerEntry,
-    LifeRecord,
-    Phases,
-    Summary,
-    write_model,
-    write_traces,
-)
-from runners.report.summary import Measured, summarize
-from runners.session import Contestant, Session
+from runners.launch.server import Server
+from runners.report.record import LedgerEntry, LifeRecord, write_launch, write_model
+from runners.session import Session
 from runners.verify import Verified, verify
-from runners.warm_up import warm_up
-
-WINDOW_E2E = 12.0
-"""The window lasts at least so many mean request times, two more than a verdict needs: the mean is
-that of the requests so far, and the last ones may be slower."""
-REQUEST_LIMIT_IDLES = 20.0
 
 
 def bake(session: Session, folder: Path, say: Say) -> None:
     """Run every life that the folder does not hold yet. Raises what stops the comparison."""
     import_ahead()
     remaining = [life for life in session.lives if not _finished(folder, life)]
-    for number, life in enumerate(remaining, start=1):
+    began = time.monotonic()
+    for number, life in enumerate(remaining):
+        left = _left(time.monotonic() - began, number, len(remaining))
         say(
-            f"block {life.block} of {session.bakeoff.blocks}, {life.contender.name}: start {number} of {len(remaining)}"
+            f"block {life.block} of {session.bakeoff.blocks}, {life.contender.name}: "
+            f"start {number + 1} of {len(remaining)}{left}"
         )
         live(session, life, _fresh_folder(folder, life), say)
+
+
+def _left(spent_s: float, done: int, of: int) -> str:
+    """How long the rest will take if it goes on as it went."""
+    return f", about {spent_s / done * (of - done) / 60:.0f} min left" if done else ""
 
 
 def import_ahead() -> None:
@@ -64,12 +48,13 @@ def live(session: Session, life: Life, folder: Path, say: Say) -> None:
     served_name = f"bakeoff-{uuid.uuid4().hex[:12]}"
     launch = session.plan(life, folder / "engine", served_name)
     contestant = session.contestants[life.contender.name]
+    write_launch(folder / "launch.json", launch)
     with contestant.runner.up(launch, folder / "engine") as server:
         say(_up(server))
         verified = verified_server(session, life, server, served_name)
         for cell in life.cells:
-            run_cell(_Kitchen(session, life, contestant, server, verified, folder, say), cell)
-    write_model(folder / "life.json", _life_record(session, life, launch, server, verified))
+            run_cell(Kitchen(session, life, contestant, server, verified, folder, say), cell)
+    write_model(folder / "life.json", _life_record(session, life, server, verified))
 
 
 def _up(server: Server) -> str:
@@ -94,151 +79,13 @@ def verified_server(session: Session, life: Life, server: Server, served_name: s
     """The server's capabilities and ledger. A served name of ours is demanded where we started it."""
     contestant = session.contestants[life.contender.name]
     ours = served_name if contestant.environment else life.contender.model
-    canary = next(_draw(session, life.cells[0], "canary").prompts())
+    canary = next(draw(session, life.cells[0], "canary").prompts())
     knobs = session.bakeoff.knobs_of(life.contender)
     return verify(server, contestant.engine, ours, knobs.max_model_len, canary, session.rendering)
 
 
-class _Kitchen:
-    """What the cells of one life share."""
-
-    def __init__(
-        self,
-        session: Session,
-        life: Life,
-        contestant: Contestant,
-        server: Server,
-        verified: Verified,
-        folder: Path,
-        say: Say,
-    ) -> None:
-        self.session = session
-        self.life = life
-        self.contestant = contestant
-        self.server = server
-        self.verified = verified
-        self.folder = folder
-        self.say = say
-
-    def encode(self, prompt: Prompt) -> Call:
-        return self.contestant.engine.encode(prompt, self.verified.capabilities)
-
-    def counters(self, expect_requests: float | None) -> Counters:
-        return settled_counters(self.server, self.contestant.engine, self.verified.capabilities.model, expect_requests)
-
-
-def run_cell(kitchen: _Kitchen, cell: Cell) -> None:
-    """Warm up, settle, drive, settle, sum up, write."""
-    clock = _Stopwatch()
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    load = _load(kitchen, cell, 0.0)
-    with clock.phase("warm-up"):
-        request_s = warm_up(load, _draw(kitchen.session, cell, "warm-up").prompts(), kitchen.encode, kitchen.server.url)
-    before = kitchen.counters(None)
-    load = _load(kitchen, cell, request_s)
-    window_s = max(load.window_s, load.window_e2e * request_s)
-    kitchen.say(f"  {cell.workload.name} at {cell.level}: warm, driving for about {window_s:.0f} s")
-    with clock.phase("drive"):
-        driven = drive(load, _draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.server.url)
-    _still_alive(kitchen, driven)
-    sent = float(len(driven.exchanges))
-    after = kitchen.counters(None if before.requests is None else before.requests + sent)
-    traces = _fold(kitchen, driven)
-    summary = _summary(kitchen, cell, driven, traces, before, after)
-    write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
-    record = _record(kitchen, cell, started_at, driven, before, after, clock.phases(), summary)
-    write_model(kitchen.folder / f"{cell.name}.json", record)
-    kitchen.say(_told(summary))
-
-
-def _load(kitchen: _Kitchen, cell: Cell, request_s: float) -> Load:
-    bakeoff = kitchen.session.bakeoff
-    return Load(
-        level=cell.level,
-        spread_s=request_s,
-        window_s=bakeoff.window_s,
-        window_e2e=WINDOW_E2E,
-        idle_limit_s=bakeoff.idle_limit_s,
-        request_limit_s=REQUEST_LIMIT_IDLES * bakeoff.idle_limit_s,
-    )
-
-
-def _draw(session: Session, cell: Cell, purpose: str) -> Draw:
-    """Prompts by block, workload, level and purpose, and not by contender: all are asked the same.
-
-    Shared openings belong to a workload's level in a block: no other cell of the life knows them.
-    """
-    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level)
-    return Draw(
-        rendering=session.rendering,
-        workload=cell.workload,
-        sampling=session.bakeoff.sampling_fields(),
-        forced=session.bakeoff.output_length == "forced",
-        seed=(*key, purpose),
-        prefix_seed=(*key, "openings"),
-    )
-
-
-def _still_alive(kitchen: _Kitchen, driven: Driven) -> None:
-    if not kitchen.server.alive():
-        first = next((e.error for e in driven.exchanges if e.error), "no request failed before")
-        log = kitchen.folder / "engine" / "server.log"
-        raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{last_lines(log)}")
-
-
-def _fold(kitchen: _Kitchen, driven: Driven) -> list[Trace]:
-    engine, capabilities = kitchen.contestant.engine, kitchen.verified.capabilities
-    return [fold_exchange(e, engine, capabilities, kitchen.session.rendering.tokens) for e in driven.exchanges]
-
-
-def _summary(
-    kitchen: _Kitchen, cell: Cell, driven: Driven, traces: list[Trace], before: Counters, after: Counters
-) -> Summary:
-    margin = kitchen.session.bakeoff.margin
-    capabilities = kitchen.verified.capabilities
-    return summarize(Measured(cell.workload, cell.level, margin, driven, traces, capabilities, before, after))
-
-
-def _record(
-    kitchen: _Kitchen,
-    cell: Cell,
-    started_at: str,
-    driven: Driven,
-    before: Counters,
-    after: Counters,
-    phases: Phases,
-    summary: Summary,
-) -> CellRecord:
-    capabilities = kitchen.verified.capabilities
-    return CellRecord(
-        block=cell.block,
-        position=kitchen.life.position,
-        contender=cell.contender,
-        engine_kind=kitchen.contestant.engine.name,
-        engine_version=capabilities.engine_version,
-        front_end=capabilities.front_end,
-        runner=kitchen.contestant.config.runner,
-        workload=cell.workload.name,
-        level=cell.level,
-        started_at=started_at,
-        start_up_s=kitchen.server.start_s,
-        prompts_sha256=fingerprint(driven.prompts),
-        counters_before=before,
-        counters_after=after,
-        phases=phases,
-        summary=summary,
-    )
-
-
-def _told(summary: Summary) -> str:
-    rate = "-" if summary.output_tokens_per_s is None else f"{summary.output_tokens_per_s:.0f} tok/s"
-    flags = ", ".join(flag.code for flag in summary.flags)
-    return f"    {rate}, {summary.requests_done} of {summary.requests_due} requests done{'; ' + flags if flags else ''}"
-
-
-def _life_record(session: Session, life: Life, launch: Launch, server: Server, verified: Verified) -> LifeRecord:
+def _life_record(session: Session, life: Life, server: Server, verified: Verified) -> LifeRecord:
     contestant = session.contestants[life.contender.name]
-    ours = contestant.environment is not None
     return LifeRecord(
         block=life.block,
         position=life.position,
@@ -252,29 +99,5 @@ def _life_record(session: Session, life: Life, launch: Launch, server: Server, v
         capabilities=asdict(verified.capabilities),
         ledger=tuple(LedgerEntry(name=r.name, value=r.value, source=r.source, kind=r.kind) for r in verified.ledger),
         canary=asdict(verified.canary),
-        argv=launch.serve.argv if ours else (),
-        env=dict(launch.serve.env) if ours else {},
         cells=tuple(cell.name for cell in life.cells),
     )
-
-
-class _Stopwatch:
-    """Times the phases of a cell."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._spent: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self._spent[name] = time.monotonic() - began
-
-    def phases(self) -> Phases:
-        whole = time.monotonic() - self._began
-        return Phases(
-            warm_up_s=self._spent["warm-up"],
-            drive_s=self._spent["drive"],
-            overhead_s=whole - sum(self._spent.values()),
-        )

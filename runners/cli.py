@@ -73,6 +73,46 @@ def engines() -> None:
     print_engines()
 
 
+@app.command()
+def drive(
+    url: str,
+    dialect: Annotated[str, typer.Option(help="openai, openai-chat, triton-llmapi, -ensemble, -vllm")],
+    model: Annotated[str, typer.Option(help="The model's name on the server.")],
+    out: Annotated[Path, typer.Option(help="Folder for traces.parquet and summary.json.")],
+    streams: Annotated[int, typer.Option(min=1, help="Most requests in flight.")] = 1,
+    requests: Annotated[int, typer.Option(min=1)] = 100,
+    max_tokens: Annotated[int, typer.Option(min=1)] = 64,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Requests per second: open loop.")] = None,
+    burstiness: Annotated[float | None, typer.Option(min=0.01, help="With --rate: 1 is Poisson.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    ignore_eos: Annotated[bool, typer.Option(help="Ask for exactly max-tokens.")] = False,
+    idle_limit: Annotated[float, typer.Option(min=0.1, help="Seconds of silence that end a stream.")] = 60.0,
+    transport: Annotated[str, typer.Option(help="http")] = "http",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Drive any running server with the client alone."""
+    from runners.drive_command import Drive, DriveError, run_drive
+
+    with _refusals():
+        if transport != "http":
+            raise DriveError(f"--transport {transport}: only http is driven")
+        asked = Drive(
+            url=url,
+            dialect=dialect,
+            model=model,
+            streams=streams,
+            requests=requests,
+            max_tokens=max_tokens,
+            rate=rate,
+            burstiness=burstiness,
+            seed=seed,
+            ignore_eos=ignore_eos,
+            idle_limit_s=idle_limit,
+            out=out,
+        )
+        run_drive(asked, as_json=as_json)
+
+
 def _say() -> Any:
     """Progress on standard error, with the time since the start."""
     began = time.monotonic()

@@ -4,9 +4,11 @@
 from typing import Final
 
 from runners.config import ConfigError
+from runners.drive_command import DriveError
 from runners.environments import MakeError
 from runners.launch.server import LaunchError
 from runners.load.scrape import UnsettledError
+from runners.load.wire import AddressError
 from runners.load.workload import DrawError
 from runners.report.record import AlreadyWrittenError
 from runners.results import ResultsError
@@ -14,6 +16,8 @@ from runners.verify import VerifyError
 from runners.warm_up import WarmUpError
 
 MENDABLE: Final = (
+    AddressError,
+    DriveError,
     ConfigError,
     MakeError,
     LaunchError,

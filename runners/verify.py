@@ -75,8 +75,10 @@ def _canary(server: Server, engine: Engine, capabilities: Capabilities, prompt: 
         request_limit_s=CANARY_LIMIT_S,
         requests=1,
     )
-    driven = drive(load, iter(lambda: prompt, None), lambda p: engine.encode(p, capabilities), server.url)
-    return fold_exchange(driven.exchanges[0], engine, capabilities, rendering.tokens)
+    driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), server.url)
+    return fold_exchange(
+        driven.exchanges[0], lambda answer, data: engine.fold(answer, data, capabilities), rendering.tokens
+    )
 
 
 def _special_tokens(trace: Trace) -> LedgerRow:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warms an engine up at one level with prompts of its own, until request times settle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
 
-from engines.contract import Call, Prompt
-from runners.load.drive import Load, drive
+from engines.contract import Prompt
+from runners.load.drive import Encode, Load, drive
 
 MOST_ROUNDS = 3
 SETTLED = 0.15
@@ -16,20 +16,20 @@ class WarmUpError(RuntimeError):
     """Requests fail before anything is measured."""
 
 
-def warm_up(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> float:
-    """Rounds of two requests a slot until the mean request time of a round is within SETTLED of the
+def warm_up(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> float:
+    """Rounds of one request a slot, four at least, until the mean request time of a round is within SETTLED of the
     round before; returns that mean in seconds. Raises WarmUpError where every request of a round fails.
     """
     previous, spread_s = None, 0.0
     for _ in range(MOST_ROUNDS):
-        mean_s = _round(replace(load, spread_s=spread_s, requests=max(4, 2 * load.level)), prompts, encode, url)
+        mean_s = _round(replace(load, spread_s=spread_s, requests=max(4, load.level)), prompts, encode, url)
         if previous is not None and abs(mean_s - previous) <= SETTLED * previous:
             break
         previous = spread_s = mean_s
     return mean_s
 
 
-def _round(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> float:
+def _round(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> float:
     driven = drive(load, prompts, encode, url)
     good = [e for e in driven.exchanges if e.error is None and e.status == 200 and e.sent_s is not None]
     if not good:

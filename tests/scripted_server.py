@@ -4,7 +4,7 @@
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 Script = Sequence[bytes]
 """What is sent, one write each. After the last the connection stays open, unless that is CLOSE."""
@@ -35,7 +35,7 @@ def _accept(listener: socket.socket, scripts: list[Script], requests: list[bytes
 
 
 def _serve(connection: socket.socket, scripts: list[Script], requests: list[bytes]) -> None:
-    with connection:
+    with connection, suppress(OSError):
         while request := _request(connection):
             requests.append(request)
             for part in scripts.pop(0) if scripts else [CLOSE]:

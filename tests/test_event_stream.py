@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.load.event_stream import events
-from runners.load.trace import Piece
 
 
 def parsed(*parts: bytes) -> list[str]:
-    return [event.data for event in events(Piece(None, float(i), part) for i, part in enumerate(parts))]
+    ends = list(itertools.accumulate(len(part) for part in parts))
+    return [event.data for event in events(b"".join(parts), ends)]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ def parsed(*parts: bytes) -> list[str]:
         (b"data: a\n\ndata: unfinished\n", ["a"]),
         (b"data: a\n\ndata: unfinished", ["a"]),
         (b"data\n\n", [""]),
+        (b"\n\n\ndata: a\n\n\n\ndata: b\n\n", ["a", "b"]),
         ('data: {"t":"\u2028\u2029\u0085"}\n\n'.encode(), ['{"t":"\u2028\u2029\u0085"}']),
         (b"", []),
     ],
@@ -37,9 +38,10 @@ def test_streams(stream: bytes, expected: list[str]) -> None:
     assert parsed(stream) == expected
 
 
-def test_the_stamp_is_that_of_the_piece_that_completed_the_event() -> None:
-    found = list(events([Piece(None, 1.0, b"data: a\n"), Piece(None, 2.0, b"\ndata: b\n\n")]))
-    assert [(e.data, e.piece.user_s) for e in found] == [("a", 2.0), ("b", 2.0)]
+def test_the_stamp_is_that_of_the_read_that_completed_the_event() -> None:
+    body = b"data: a\n\ndata: b\n\ndata: c\n\n"
+    assert list(events(body, [8.0, 18.0, 20.0, 27.0])) == [("a", 1), ("b", 1), ("c", 3)]
+    assert list(events(body.replace(b"\n", b"\r\n"), [9.0, 33.0])) == [("a", 1), ("b", 1), ("c", 1)]
 
 
 TEXT = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]))

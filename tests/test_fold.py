@@ -9,7 +9,7 @@ import pytest
 from engines import vllm_openai
 from engines.contract import Capabilities, Prompt, Sampling
 from runners.load.fold import fold_exchange
-from runners.load.trace import Exchange, Piece, Tick, Trace
+from runners.load.trace import Exchange, Tick, Trace
 
 CAPABILITIES = Capabilities("m", "1", "f", 512, True, True, True, False)
 
@@ -28,11 +28,15 @@ DONE = b"data: [DONE]\n\n"
 
 
 def folded(*pieces: tuple[float, float, bytes], **changes: Any) -> Trace:
-    exchange = Exchange(0, 0, changes.pop("prompt", prompt()), due_s=1.0, sent_s=1.0, status=200, complete=True)
-    exchange.pieces = [Piece(kernel, user, data) for kernel, user, data in pieces]
+    exchange = Exchange(0, 0, changes.pop("prompt", prompt()), 1.0, "id", 1.0, 200, complete=True)
+    for kernel, user, data in pieces:
+        exchange.body += data
+        exchange.reads.extend((len(exchange.body), kernel, user))
     for name, value in changes.items():
         setattr(exchange, name, value)
-    return fold_exchange(exchange, vllm_openai.ENGINE, CAPABILITIES, lambda text: len(text.split()))
+    return fold_exchange(
+        exchange, lambda answer, data: vllm_openai.fold(answer, data, CAPABILITIES), lambda text: len(text.split())
+    )
 
 
 def test_timeline_counts_tokens_and_not_events_or_text() -> None:

@@ -13,6 +13,7 @@ from runners.report.metrics import Quantile, quantile
 TRACE = Trace(
     index=0,
     slot=0,
+    request_id="r",
     due_s=1.0,
     sent_s=1.25,
     end_s=4.0,

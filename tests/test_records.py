@@ -91,7 +91,7 @@ def test_a_cell_by_hand() -> None:
     assert found.ttft_visible.p95.reason == "n too small (12 of 72)"
     assert found.cache_hit_rate == 0.5
     assert found.acceptance_rate is None
-    assert found.send_lag_p99_s == 0.0
+    assert found.client.send_lag_p99_s == 0.0
     assert found.flags == ()
 
 
@@ -174,8 +174,6 @@ def life(cell: CellRecord) -> LifeRecord:
         capabilities={},
         ledger=(),
         canary={},
-        argv=("serve",),
-        env={},
         cells=("w-c1",),
     )
 
@@ -236,7 +234,7 @@ def test_the_three_forms() -> None:
     assert json.loads(as_json(rows))[1]["engine"] == "b"
     table = as_markdown(rows)
     assert "n too small" in table
-    assert "| a | w | 1 | 2 | 26 / 26 | 0 | 0 | 102 |" in table
+    assert "| a | w | 1 | 2 | 26 / 26 | 0 | 260 / 104 | 0 | 102 |" in table
     assert "50.0%" in table
 
 

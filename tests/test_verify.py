@@ -111,4 +111,4 @@ def test_warming_up_against_refusals() -> None:
     load = Load(1, 0.0, 1.0, 11.0, 5.0, 5.0)
     url = "http://127.0.0.1:9"
     with pytest.raises(WarmUpError, match="every warm-up request failed; the first: connection refused"):
-        warm_up(load, iter(lambda: CANARY, None), lambda _: Call("/", b"{}"), url)
+        warm_up(load, iter(lambda: CANARY, None), lambda _, __: Call("/", b"{}"), url)

@@ -20,7 +20,7 @@ def prompts() -> Iterator[Prompt]:
     return itertools.repeat(PROMPT)
 
 
-def encode(prompt: Prompt) -> Call:
+def encode(prompt: Prompt, request_id: str) -> Call:
     return Call("/go", b'{"p":1}')
 
 
@@ -35,13 +35,13 @@ def only(scripts: list[Script], *, idle_limit_s: float = 30.0) -> Exchange:
 
 
 def body(exchange: Exchange) -> bytes:
-    return b"".join(piece.data for piece in exchange.pieces)
+    return bytes(exchange.body)
 
 
 def test_the_request_is_one_piece() -> None:
-    assert request_bytes(Call("/go", b"{}"), "h:1") == (
+    assert request_bytes(Call("/go", b"{}"), "h:1", "r-1") == (
         b"POST /go HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n"
-        b"Accept: text/event-stream\r\nContent-Length: 2\r\n\r\n{}"
+        b"Accept: text/event-stream\r\nX-Request-Id: r-1\r\nContent-Length: 2\r\n\r\n{}"
     )
 
 
@@ -60,12 +60,10 @@ def test_chunk_text_that_looks_like_the_end() -> None:
 
 def test_kernel_stamps_precede_our_own() -> None:
     exchange = only([[chunked(b"data: a\n\n")]])
-    for piece in exchange.pieces:
-        assert piece.kernel_s is not None
-        assert piece.kernel_s <= piece.user_s
+    length, kernel_s, user_s = exchange.reads
+    assert length == len(exchange.body)
     assert exchange.sent_s is not None
-    assert exchange.pieces[0].kernel_s is not None
-    assert exchange.sent_s <= exchange.pieces[0].kernel_s
+    assert exchange.sent_s <= kernel_s <= user_s
 
 
 def test_a_connection_is_kept_alive() -> None:

@@ -3,7 +3,10 @@
 
 import asyncio
 import gc
+import itertools
 import math
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,14 +15,20 @@ from statistics import fmean
 from engines.contract import Call, Prompt
 from runners.load.priority import foremost, waited_for_cpu_s
 from runners.load.trace import Exchange
-from runners.load.wire import CellClock, Connection, host_of, request_bytes
+from runners.load.wire import CellClock, Connection, request_bytes, target_of
 
 WATCH_EVERY_S = 0.1
+TIMER_S = 0.002
+
+Encode = Callable[[Prompt, str], Call]
+"""From a prompt and the id of its request to the call."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Closed loop at `level` slots, started evenly over `spread_s`.
+    """Closed loop at `level` slots, started evenly over `spread_s`; or, where `due_s` gives the times
+    at which requests are due, open loop with at most `level` in flight: one that is due when as many are
+    waits, and its time runs all the same.
 
     The steady window opens when every slot has finished its first request. New requests stop when it
     has lasted `window_s` and `window_e2e` mean request times, or after `requests` where that is given
@@ -34,6 +43,7 @@ class Load:
     idle_limit_s: float
     request_limit_s: float
     requests: int | None = None
+    due_s: Iterator[float] | None = None
 
     @property
     def most_failures(self) -> int:
@@ -54,7 +64,8 @@ class Driven:
     """What came back, raw. `steady_s` is None where some slot never finished a request."""
 
     exchanges: list[Exchange] = field(default_factory=list)
-    prompts: list[Prompt] = field(default_factory=list)
+    start_ns: int = 0
+    cpu_s: float = 0.0
     steady_s: float | None = None
     last_send_s: float = 0.0
     end_s: float = 0.0
@@ -62,11 +73,12 @@ class Driven:
     idle_slot_s: float = 0.0
     clock_drift_s: float = 0.0
     gave_up: bool = False
+    over_cap: int = 0
     realtime: bool = False
     waited_for_cpu_s: float | None = None
 
 
-def drive(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> Driven:
+def drive(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> Driven:
     """Run the cell to its last response. Bodies are encoded ahead; meanwhile the collector is off and
     the client comes before other processes."""
     prepared = _Drive(load, prompts, encode, url)
@@ -84,10 +96,10 @@ def drive(load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call
 
 
 class _Drive:
-    def __init__(self, load: Load, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], url: str) -> None:
+    def __init__(self, load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> None:
         self._load = load
-        self._address = host_of(url)
-        self._encoded = _Ahead(prompts, encode, "{}:{}".format(*self._address), load.expected_requests)
+        self._target = target_of(url)
+        self._encoded = _Ahead(prompts, encode, self._target.host, load.expected_requests)
         self._clock = CellClock.now()
         self._driven = Driven()
         self._unsteady = set(range(load.level))
@@ -98,16 +110,22 @@ class _Drive:
     async def run(self) -> Driven:
         watch = asyncio.create_task(self._watch())
         self._clock = CellClock.now()
-        await asyncio.gather(*(self._slot(i) for i in range(self._load.level)))
+        self._driven.start_ns = self._clock.start_ns
+        cpu_s = time.process_time()
+        if self._load.due_s is None:
+            await asyncio.gather(*(self._slot(i) for i in range(self._load.level)))
+        else:
+            await self._arrivals(self._load.due_s)
         watch.cancel()
         self._driven.end_s = self._clock()
+        self._driven.cpu_s = time.process_time() - cpu_s
         self._driven.clock_drift_s = self._clock.drift_s()
         return self._driven
 
     async def _slot(self, slot: int) -> None:
         start_s = slot * self._load.spread_s / self._load.level
         await asyncio.sleep(max(0.0, start_s - self._clock()))
-        connection = Connection(self._address, self._clock)
+        connection = Connection(self._target, self._clock)
         due_s, free_s = start_s, None
         while not self._over():
             exchange = await self._one(connection, slot, due_s)
@@ -119,11 +137,39 @@ class _Drive:
         self._driven.connects += connection.connects
         connection.close()
 
+    async def _arrivals(self, due_times: Iterator[float]) -> None:
+        """Open loop: each request in a task of its own, on a connection that is free or new."""
+        free: list[Connection] = []
+        slots = asyncio.Semaphore(self._load.level)
+        tasks: list[asyncio.Task[None]] = []
+        for number, due_s in enumerate(due_times):
+            if (self._load.requests is not None and number >= self._load.requests) or self._driven.gave_up:
+                break
+            await self._until(due_s)
+            self._driven.over_cap += slots.locked()
+            await slots.acquire()
+            tasks.append(asyncio.create_task(self._arrival(number, due_s, free, slots)))
+        await asyncio.gather(*tasks)
+        for connection in free:
+            self._driven.connects += connection.connects
+            connection.close()
+
+    async def _arrival(self, number: int, due_s: float, free: list[Connection], slots: asyncio.Semaphore) -> None:
+        connection = free.pop() if free else Connection(self._target, self._clock)
+        self._note(await self._one(connection, number, due_s))
+        self._over()
+        free.append(connection)
+        slots.release()
+
+    async def _until(self, due_s: float) -> None:
+        """Timers are a millisecond coarse: the last stretch is waited for by looking."""
+        while (left_s := due_s - self._clock()) > 0:
+            await asyncio.sleep(left_s - TIMER_S if left_s > TIMER_S else 0)
+
     async def _one(self, connection: Connection, slot: int, due_s: float) -> Exchange:
-        prompt, request = self._encoded.take()
-        exchange = Exchange(len(self._driven.exchanges), slot, prompt, due_s)
+        prompt, request_id, request = self._encoded.take()
+        exchange = Exchange(len(self._driven.exchanges), slot, prompt, due_s, request_id)
         self._driven.exchanges.append(exchange)
-        self._driven.prompts.append(prompt)
         self._driven.last_send_s = self._clock()
         self._active[connection] = exchange
         exchange.last_activity_s = self._clock()
@@ -170,15 +216,17 @@ class _Drive:
 class _Ahead:
     """Prompts encoded before the clock starts; any beyond `depth` are drawn while driving."""
 
-    def __init__(self, prompts: Iterator[Prompt], encode: Callable[[Prompt], Call], host: str, depth: int) -> None:
+    def __init__(self, prompts: Iterator[Prompt], encode: Encode, host: str, depth: int) -> None:
         self._source = prompts
+        self._run = uuid.uuid4().hex[:12]
+        self._numbers = itertools.count()
         self._encode = encode
         self._host = host
         self._ready = deque(self._next() for _ in range(depth))
 
-    def take(self) -> tuple[Prompt, bytes]:
+    def take(self) -> tuple[Prompt, str, bytes]:
         return self._ready.popleft() if self._ready else self._next()
 
-    def _next(self) -> tuple[Prompt, bytes]:
-        prompt = next(self._source)
-        return prompt, request_bytes(self._encode(prompt), self._host)
+    def _next(self) -> tuple[Prompt, str, bytes]:
+        prompt, request_id = next(self._source), f"{self._run}-{next(self._numbers)}"
+        return prompt, request_id, request_bytes(self._encode(prompt, request_id), self._host, request_id)

@@ -1,52 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-sent events out of stamped pieces of a body, cut anywhere (WHATWG HTML, section 9.2).
+"""Server-sent events out of a body, each with the read that completed it (WHATWG HTML, section 9.2).
 
-Lines end in LF, CRLF or CR, and in nothing else: U+2028 and its like may stand inside JSON.
+Lines end in LF, CRLF or CR, and in nothing else: U+2028 and its like may stand inside JSON. The body
+is whole when it is parsed, so where it was cut does not matter.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
-from runners.load.trace import Piece
+LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
 class Event(NamedTuple):
-    """The data of one event, with the piece whose arrival completed it."""
+    """The data of one event, and the number of the read whose arrival completed it."""
 
     data: str
-    piece: Piece
+    read: int
 
 
-def events(pieces: Iterable[Piece]) -> Iterator[Event]:
-    """Events with data, in order. An event that the body's end leaves unfinished is none."""
-    pending = bytearray()
-    data: list[bytes] = []
-    for piece, last in _with_last(pieces):
-        pending += piece.data
-        lines, pending = _complete_lines(pending, final=last)
-        for line in lines:
-            if line:
-                _take_field(line, data)
-            elif data:
-                yield Event(b"\n".join(data).decode("utf-8", "replace"), piece)
-                data = []
+def events(body: bytes, ends: Sequence[float]) -> Iterator[Event]:
+    """Events with data, in order. `ends` is the body's length after each read. An event that the
+    body's end leaves unfinished is none."""
+    read = 0
+    for data, end in _blocks(body):
+        while ends[read] < end:
+            read += 1
+        yield Event(data.decode("utf-8", "replace"), read)
 
 
-def _with_last(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bool]]:
-    listed = list(pieces)
-    return ((piece, i == len(listed)) for i, piece in enumerate(listed, start=1))
+def _blocks(body: bytes) -> Iterator[tuple[bytes, int]]:
+    """Data of each event and where the empty line behind it ends."""
+    if b"\r" in body:
+        yield from _blocks_by_line(body)
+        return
+    start = 0
+    while (cut := body.find(b"\n\n", start)) >= 0:
+        block = body[start:cut]
+        start = cut + 2
+        if block.startswith(b"data: ") and b"\n" not in block:
+            yield block[6:], start
+        elif data := _data(block.split(b"\n")):
+            yield b"\n".join(data), start
 
 
-def _complete_lines(pending: bytearray, *, final: bool) -> tuple[list[bytes], bytearray]:
-    """Lines that have ended, and the rest. A CR at the very end may be half of a CRLF, so it waits
-    for the next piece where there is one."""
-    held = b"\r" if pending.endswith(b"\r") and not final else b""
-    text = bytes(pending).removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    *lines, rest = text.split(b"\n")
-    return lines, bytearray(rest + held)
+def _blocks_by_line(body: bytes) -> Iterator[tuple[bytes, int]]:
+    lines: list[bytes] = []
+    start = 0
+    for end in LINE_END.finditer(body):
+        line = body[start : end.start()]
+        start = end.end()
+        if line:
+            lines.append(line)
+        elif data := _data(lines):
+            yield b"\n".join(data), start
+            lines = []
+        else:
+            lines = []
 
 
-def _take_field(line: bytes, data: list[bytes]) -> None:
-    name, _, value = line.partition(b":")
-    if name == b"data":
-        data.append(value.removeprefix(b" "))
+def _data(lines: list[bytes]) -> list[bytes]:
+    """Values of the data fields; comments and other fields are left out."""
+    fields = (line.partition(b":") for line in lines)
+    return [value.removeprefix(b" ") for name, _, value in fields if name == b"data"]

@@ -1,38 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one request yields: raw stamped pieces first, a `Trace` when they have been folded.
+"""What one request yields: raw stamped bytes first, a `Trace` when they have been folded.
 
 Times are seconds from the start of the cell on the monotonic clock.
 """
 
+from array import array
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engines.contract import Prompt
 
 
-class Piece(NamedTuple):
-    """Body bytes as they came out of one read, with the kernel's stamp (None where there is none)
-    and the time at which this process had them."""
-
-    kernel_s: float | None
-    user_s: float
-    data: bytes
-
-
 @dataclass
 class Exchange:
     """One request while it is under way; the wire fills it, nothing is parsed.
 
-    `due_s` is T0, the time at which the request should have been sent; `sent_s` when it was.
+    `due_s` is T0, the time at which the request should have been sent; `sent_s` when it was. `reads`
+    holds three numbers for each read that brought body bytes: the length of the body after it, the
+    kernel's stamp (NaN where there is none), and the time at which this process had the bytes.
     """
 
     index: int
     slot: int
     prompt: Prompt
     due_s: float
+    request_id: str = ""
     sent_s: float | None = None
     status: int | None = None
-    pieces: list[Piece] = field(default_factory=list)
+    body: bytearray = field(default_factory=bytearray)
+    reads: "array[float]" = field(default_factory=lambda: array("d"))
     complete: bool = False
     error: str | None = None
     end_s: float | None = None
@@ -62,6 +58,7 @@ class Trace:
 
     index: int
     slot: int
+    request_id: str
     due_s: float
     sent_s: float | None
     end_s: float

@@ -6,10 +6,10 @@ make an engine look slow. Body bytes are kept with their stamps; what they mean 
 """
 
 import asyncio
+import math
 import socket
 import struct
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,11 +17,13 @@ from urllib.parse import urlsplit
 import httptools
 
 from engines.contract import Call
-from runners.load.trace import Exchange, Piece
+from runners.load.trace import Exchange
 
 SO_TIMESTAMPNS: Final = 35
 """asm-generic/socket.h: SO_TIMESTAMPNS_OLD, a pair of longs in the clock CLOCK_REALTIME."""
 READ_SIZE: Final = 1 << 16
+MOST_BODY: Final = 64 << 20
+"""No answer of tokens is so long; what is longer ends as failed, with bounded memory."""
 CONTROL_SIZE: Final = 128
 TIMESPEC: Final = struct.Struct("@ll")
 
@@ -59,26 +61,58 @@ def wall_offset_ns() -> int:
     return min(readings)[1]
 
 
-def request_bytes(call: Call, host: str) -> bytes:
-    """The whole request, ready to be sent in one piece."""
+def request_bytes(call: Call, host: str, request_id: str) -> bytes:
+    """The whole request, ready to be sent in one piece. The id joins it to a server's own log."""
     head = (
         f"POST {call.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-        f"Accept: text/event-stream\r\nContent-Length: {len(call.body)}\r\n\r\n"
+        f"Accept: text/event-stream\r\nX-Request-Id: {request_id}\r\nContent-Length: {len(call.body)}\r\n\r\n"
     )
     return head.encode() + call.body
 
 
-def host_of(url: str) -> tuple[str, int]:
-    """Host and port of an http:// address."""
+class AddressError(ValueError):
+    """An address that cannot be driven; the message says why."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where requests go: the Host header, the socket's family and its address."""
+
+    host: str
+    family: int
+    address: tuple[str, int]
+
+
+def target_of(url: str) -> Target:
+    """Resolve an http:// address. Raises AddressError."""
     parts = urlsplit(url)
-    return parts.hostname or "127.0.0.1", parts.port or 80
+    if parts.scheme != "http" or not parts.hostname:
+        raise AddressError(f"{url}: give http://HOST:PORT; only plain HTTP/1.1 is driven")
+    port = parts.port or 80
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise AddressError(f"{url}: {parts.hostname} cannot be resolved ({error.strerror})") from None
+    family, _, _, _, address = found[0]
+    return Target(f"{parts.hostname}:{port}", family, (str(address[0]), int(address[1])))
+
+
+def check_address(url: str) -> None:
+    """One connection, opened and closed. Raises AddressError where nobody answers."""
+    target = target_of(url)
+    with socket.socket(target.family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(5.0)
+        try:
+            probe.connect(target.address)
+        except OSError as error:
+            raise AddressError(f"{url}: no connection ({error.strerror or error})") from None
 
 
 class Connection:
     """One connection, kept alive where the server allows it; one exchange at a time."""
 
-    def __init__(self, address: tuple[str, int], clock: CellClock) -> None:
-        self._address = address
+    def __init__(self, target: Target, clock: CellClock) -> None:
+        self._target = target
         self._clock = clock
         self._socket: socket.socket | None = None
         self._exchange: Exchange | None = None
@@ -115,12 +149,12 @@ class Connection:
         if self._socket is not None and _still_open(self._socket):
             return True
         self.close()
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = socket.socket(self._target.family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         try:
-            await asyncio.get_running_loop().sock_connect(sock, self._address)
+            await asyncio.get_running_loop().sock_connect(sock, self._target.address)
         except OSError:
             sock.close()
             return False
@@ -160,22 +194,28 @@ class Connection:
         except OSError as error:
             self._finish(f"connection lost: {error}")
             return
-        self._user_s = self._exchange.last_activity_s = self._clock()
+        exchange = self._exchange
+        self._user_s = exchange.last_activity_s = self._clock()
         self._kernel_s = self._kernel_stamp(ancillary)
         if not data:
             self._end_of_stream()
             return
+        before = len(exchange.body)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._finish(f"not HTTP: {error}")
+        if len(exchange.body) > before:
+            exchange.reads.extend((len(exchange.body), self._kernel_s, self._user_s))
+        if len(exchange.body) > MOST_BODY:
+            self._finish(f"an answer of more than {MOST_BODY >> 20} MiB")
 
-    def _kernel_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float | None:
+    def _kernel_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float:
         for level, kind, value in ancillary:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                 seconds, nanoseconds = TIMESPEC.unpack_from(value)
                 return self._clock.of_wall(seconds * 1_000_000_000 + nanoseconds)
-        return None
+        return math.nan
 
     def _end_of_stream(self) -> None:
         assert self._exchange is not None
@@ -187,6 +227,8 @@ class Connection:
     def on_header(self, name: bytes, value: bytes) -> None:
         lowered = name.lower()
         self._sized |= lowered in (b"transfer-encoding", b"content-length")
+        if lowered == b"location" and self._exchange:
+            self._exchange.error = f"redirected to {value.decode('latin-1')}; give that address"
         if lowered == b"content-encoding" and value.lower() != b"identity" and self._exchange:
             self._exchange.error = f"compressed answer ({value.decode('latin-1')}), which was not asked for"
 
@@ -196,13 +238,13 @@ class Connection:
 
     def on_body(self, body: bytes) -> None:
         if self._exchange is not None:
-            self._exchange.pieces.append(Piece(self._kernel_s, self._user_s, body))
+            self._exchange.body += body
 
     def on_message_complete(self) -> None:
         if self._exchange is None or self._done is None or self._done.done():
             return
         self._exchange.complete = True
-        self._exchange.end_s = self._user_s if self._kernel_s is None else self._kernel_s
+        self._exchange.end_s = self._user_s if math.isnan(self._kernel_s) else self._kernel_s
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
         if not self._parser.should_keep_alive() or not self._sized:
@@ -226,6 +268,3 @@ def _still_open(sock: socket.socket) -> bool:
     except OSError:
         return False
     return False
-
-
-Clock = Callable[[], float]

@@ -4,12 +4,14 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from engines.contract import Counters
+from engines.contract import Counters, Launch
+from runners.load.proof import ClientProof
 from runners.load.trace import Trace
 from runners.report.metrics import Quantile
 
@@ -60,14 +62,7 @@ class Summary(_Written):
     cache_hit_rate: float | None
     acceptance_rate: float | None
     acceptance_length: float | None
-    send_lag_p99_s: float | None
-    slot_idle_share: float | None
-    coalesced_share: float | None
-    kernel_stamps_share: float | None
-    realtime_client: bool
-    client_waited_for_cpu_share: float | None
-    connects: int
-    clock_drift_s: float
+    client: ClientProof
     flags: tuple[Flag, ...]
 
 
@@ -125,8 +120,6 @@ class LifeRecord(_Written):
     capabilities: dict[str, Any]
     ledger: tuple[LedgerEntry, ...]
     canary: dict[str, Any]
-    argv: tuple[str, ...]
-    env: dict[str, str]
     cells: tuple[str, ...]
 
 
@@ -152,6 +145,11 @@ def write_once(path: Path, text: str) -> None:
 
 def write_model(path: Path, model: BaseModel) -> None:
     write_once(path, model.model_dump_json(indent=2) + "\n")
+
+
+def write_launch(path: Path, launch: Launch) -> None:
+    """The exact commands of a life, before any of them runs."""
+    write_once(path, json.dumps(asdict(launch), indent=2) + "\n")
 
 
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:

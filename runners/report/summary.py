@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a cell's traces and counters to its summary and flags."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -9,6 +8,7 @@ from statistics import fmean
 from engines.contract import Capabilities, Counters
 from runners.config import WorkloadConfig
 from runners.load.drive import Driven
+from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
 from runners.report.metrics import difference, share
@@ -43,13 +43,11 @@ def summarize(measured: Measured) -> Summary:
     mean_e2e_s = fmean(metrics.e2e_s(t) for t in done) if done else None
     window_s = window[1] - window[0] if window else None
     ttft_visible = _percentiles(inside, metrics.ttft_visible_s)
-    lag_s = _nearest(sorted(t.sent_s - t.due_s for t in inside if t.sent_s is not None), 0.99)
-    idle = share(driven.idle_slot_s, measured.level * driven.end_s)
+    client = prove(driven, traces, inside, measured.level)
     drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
     accepted = difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
     drafts = difference(measured.after.drafts, measured.before.drafts)
     per_draft = share(accepted, drafts)
-    ticks = [tick for t in traces for tick in t.timeline]
     return Summary(
         requests_due=len(traces),
         requests_done=len(done),
@@ -72,15 +70,8 @@ def summarize(measured: Measured) -> Summary:
         cache_hit_rate=_cache_hit_rate(measured, [t for t in inside if t.error is None]),
         acceptance_rate=share(accepted, drafted),
         acceptance_length=None if per_draft is None else 1.0 + per_draft,
-        send_lag_p99_s=lag_s,
-        slot_idle_share=idle,
-        coalesced_share=share(sum(t.coalesced for t in traces), sum(t.events for t in traces)),
-        kernel_stamps_share=share(sum(tick.kernel_s is not None for tick in ticks), len(ticks)),
-        realtime_client=driven.realtime,
-        client_waited_for_cpu_share=share(driven.waited_for_cpu_s, driven.end_s),
-        connects=driven.connects,
-        clock_drift_s=driven.clock_drift_s,
-        flags=tuple(_flags(measured, share(window_s, mean_e2e_s), idle, lag_s, ttft_visible)),
+        client=client,
+        flags=tuple(_flags(measured, share(window_s, mean_e2e_s), client, ttft_visible)),
     )
 
 
@@ -97,10 +88,6 @@ def _percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]
         p95=metrics.quantile(values, 0.95),
         p99=metrics.quantile(values, 0.99),
     )
-
-
-def _nearest(ordered: Sequence[float], q: float) -> float | None:
-    return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
 
 
 def _sum(traces: Sequence[Trace], value: Callable[[Trace], int | None]) -> int | None:
@@ -133,20 +120,15 @@ def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:
     )
 
 
-def _flags(
-    measured: Measured,
-    window_in_e2e: float | None,
-    idle: float | None,
-    lag_s: float | None,
-    ttft: Percentiles,
-) -> list[Flag]:
+def _flags(measured: Measured, window_in_e2e: float | None, client: ClientProof, ttft: Percentiles) -> list[Flag]:
     flags = [*_load_flags(measured, window_in_e2e), *_count_flags(measured)]
+    idle, lag_s = client.slot_idle_share, client.send_lag_p99_s
     if idle is not None and idle > measured.margin / 4:
         flags.append(Flag(code="client-bound throughput", detail=f"slots idle {idle:.1%} of the time", no_verdict=True))
     if lag_s is not None and ttft.p50.value is not None and lag_s > LAG_SHARE_OF_TTFT * ttft.p50.value:
         flags.append(Flag(code="client-bound latency", detail=f"p99 send lag {lag_s * 1e3:.2f} ms"))
-    if abs(measured.driven.clock_drift_s) > CLOCK_DRIFT_S:
-        drift_ms = measured.driven.clock_drift_s * 1e3
+    if abs(client.clock_drift_s) > CLOCK_DRIFT_S:
+        drift_ms = client.clock_drift_s * 1e3
         flags.append(Flag(code="wall clock moved", detail=f"{drift_ms:.1f} ms; kernel stamps are off by up to that"))
     return flags
 

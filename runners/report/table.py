@@ -73,8 +73,8 @@ def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
         "acceptance_rate": _arithmetic([s.acceptance_rate for s in summaries]),
         "acceptance_length": _arithmetic([s.acceptance_length for s in summaries]),
         "start_up_s": _value([c.start_up_s for c in cells]),
-        "send_lag_p99_s": _largest([s.send_lag_p99_s for s in summaries]),
-        "slot_idle_share": _largest([s.slot_idle_share for s in summaries]),
+        "send_lag_p99_s": _largest([s.client.send_lag_p99_s for s in summaries]),
+        "slot_idle_share": _largest([s.client.slot_idle_share for s in summaries]),
         "primary_metric": PRIMARY_METRIC,
         "ratio": None,
         "ratio_low": None,
@@ -199,10 +199,10 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 MARKDOWN_COLUMNS: Final = (
-    "engine", "workload", "level", "blocks", "done / due", "failed", "mismatches", "tok/s", "tok/s whole run",
-    "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "E2E p50 ms", "cache hits", "acceptance", "length",
-    "ratio [95%]", "p Holm", "verdict", "start s", "send lag p99 ms", "flags",
-)  # fmt: skip
+    *("engine", "workload", "level", "blocks", "done / due", "failed", "tokens in / out", "mismatches", "tok/s"),
+    *("tok/s whole run", "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "E2E p50 ms", "cache hits", "acceptance"),
+    *("length", "ratio [95%]", "p Holm", "verdict", "start s", "send lag p99 ms", "flags"),
+)
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -224,6 +224,7 @@ def _cells(row: Row) -> list[str]:
         str(row["blocks"]),
         f"{row['requests_done']} / {row['requests_due']}",
         str(row["requests_failed"]),
+        f"{_whole(row['prompt_tokens'])} / {_whole(row['output_tokens'])}",
         str(row["token_mismatches"]),
         _number(row["output_tokens_per_s"], 0),
         _number(row["output_tokens_per_s_whole_run"], 0),
@@ -240,6 +241,10 @@ def _cells(row: Row) -> list[str]:
         _number(row["send_lag_p99_s"], 2, 1e3),
         "; ".join(row["flags"]) or "-",
     ]
+
+
+def _whole(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def _number(value: float | None, digits: int, scale: float = 1.0) -> str:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocols that `bakeoff drive` can speak to a server of which nothing else is known.
+
+Where a protocol says nothing of tokens, an event with new text counts as one token; the engine's own
+total, where it comes at the end, stands beside it.
+
+Triton's LLM API model: triton_backend/all_models/llmapi of NVIDIA/TensorRT-LLM; its text is the whole so
+far from 1.3 on, and one event up to 1.2.x. The ensemble: inflight_batcher_llm, text in deltas.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engines import openai_wire
+from engines.contract import Answer, Call, Prompt
+from engines.event_json import parse_event
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A protocol: how a request is put, and how an event changes the answer.
+
+    `encode` takes prompt, model and request id. `gives_reason`: an answer without a finish reason is
+    broken off; elsewhere the body's own end is the end.
+    """
+
+    name: str
+    summary: str
+    encode: Callable[[Prompt, str, str], Call]
+    fold: Callable[[Answer, str], Answer]
+    gives_reason: bool
+
+
+def _openai(prompt: Prompt, model: str, _request_id: str) -> Call:
+    return Call("/v1/completions", json.dumps(_openai_body(prompt, model) | {"prompt": prompt.text}).encode())
+
+
+def _openai_chat(prompt: Prompt, model: str, _request_id: str) -> Call:
+    messages = [{"role": "user", "content": prompt.text}]
+    body = _openai_body(prompt, model) | {"messages": messages}
+    return Call("/v1/chat/completions", json.dumps(body).encode())
+
+
+def _openai_body(prompt: Prompt, model: str) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": prompt.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "temperature": prompt.sampling.temperature,
+    }
+    return body | ({"ignore_eos": True} if prompt.forced else {})
+
+
+def _fold_openai(answer: Answer, data: str) -> Answer:
+    """Completions and chat; usage in every event where the server gives it, else in the last."""
+    answer, event = openai_wire.parse_event(answer, data)
+    if event is None:
+        return answer
+    choices = event.get("choices") or []
+    text = _new_text(choices[0]) if choices else ""
+    reason = (choices[0].get("finish_reason") if choices else None) or answer.finish_reason
+    usage = event.get("usage") or {}
+    tokens = answer.tokens + bool(text)
+    if choices and "completion_tokens" in usage:
+        tokens = max(answer.tokens, usage["completion_tokens"])
+    answer = answer._replace(text=answer.text + text, finish_reason=reason, tokens=tokens)
+    return openai_wire.fold_usage(answer, event, missing_cached=None)
+
+
+def _new_text(choice: Mapping[str, Any]) -> str:
+    """Text of a completion, or of a chat's delta with its reasoning under either of its names."""
+    delta = choice.get("delta") or {}
+    parts = (choice.get("text"), delta.get("reasoning"), delta.get("reasoning_content"), delta.get("content"))
+    return "".join(part for part in parts if part)
+
+
+def _triton(model: str, body: Mapping[str, Any]) -> Call:
+    return Call(f"/v2/models/{model}/generate_stream", json.dumps(body).encode())
+
+
+def _triton_llmapi(prompt: Prompt, model: str, request_id: str) -> Call:
+    body = {
+        "id": request_id,
+        "text_input": prompt.text,
+        "streaming": True,
+        "sampling_param_max_tokens": prompt.max_tokens,
+        "sampling_param_temperature": prompt.sampling.temperature,
+        "sampling_param_exclude_input_from_output": True,
+        "return_finish_reason": True,
+    }
+    return _triton(model, body)
+
+
+def _triton_ensemble(prompt: Prompt, model: str, request_id: str) -> Call:
+    body = {
+        "id": request_id,
+        "text_input": prompt.text,
+        "stream": True,
+        "max_tokens": prompt.max_tokens,
+        "temperature": prompt.sampling.temperature,
+        "exclude_input_in_output": True,
+    }
+    return _triton(model, body)
+
+
+def _triton_vllm(prompt: Prompt, model: str, request_id: str) -> Call:
+    """`id` goes along only since the sampling tensor does: else it would be taken for a sampling field."""
+    sampling = {
+        "max_tokens": prompt.max_tokens,
+        "temperature": prompt.sampling.temperature,
+        "ignore_eos": prompt.forced,
+    }
+    body = {
+        "id": request_id,
+        "text_input": prompt.text,
+        "stream": True,
+        "exclude_input_in_output": True,
+        "sampling_parameters": json.dumps(sampling),
+        "return_finish_reason": True,
+        "return_num_input_tokens": True,
+        "return_num_output_tokens": True,
+    }
+    return _triton(model, body)
+
+
+def _fold_deltas(answer: Answer, data: str) -> Answer:
+    return _fold_triton(answer, data, whole_text=False)
+
+
+def _fold_whole(answer: Answer, data: str) -> Answer:
+    return _fold_triton(answer, data, whole_text=True)
+
+
+def _fold_triton(answer: Answer, data: str, *, whole_text: bool) -> Answer:
+    """Triton has no end mark: what has been folded when the body ends is the answer."""
+    answer, event = parse_event(answer, data)
+    if event is None:
+        return answer
+    sent = event.get("text_output") or ""
+    new = sent.removeprefix(answer.text) if whole_text and sent.startswith(answer.text) else sent
+    added = event.get("num_output_tokens")
+    reason = event.get("finish_reason")
+    tokens = answer.tokens + (bool(new) if added is None else int(added))
+    return answer._replace(
+        text=answer.text + new,
+        tokens=tokens,
+        server_tokens=answer.server_tokens if added is None else tokens,
+        prompt_tokens=event.get("num_input_tokens", answer.prompt_tokens),
+        finish_reason=answer.finish_reason if reason in (None, "None") else reason,
+        ended=True,
+    )
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect("openai", "completions", _openai, _fold_openai, True),
+        Dialect("openai-chat", "chat completions", _openai_chat, _fold_openai, True),
+        Dialect("triton-llmapi", "TensorRT-LLM's LLM API model", _triton_llmapi, _fold_whole, False),
+        Dialect("triton-ensemble", "TensorRT-LLM's compiled ensemble", _triton_ensemble, _fold_deltas, False),
+        Dialect("triton-vllm", "Triton's vLLM backend", _triton_vllm, _fold_deltas, False),
+    )
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One cell: warm up, settle, drive, settle, sum up, write."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engines.contract import Answer, Call, Counters, Prompt
+from runners.cells import Cell, Life
+from runners.environments import Say
+from runners.launch.process import last_lines
+from runners.launch.server import LaunchError, Server
+from runners.load.drive import Driven, Load, drive
+from runners.load.fold import fold_exchange
+from runners.load.scrape import settled_counters
+from runners.load.trace import Trace
+from runners.load.workload import Draw, fingerprint
+from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
+from runners.report.summary import Measured, summarize
+from runners.session import Contestant, Session
+from runners.verify import Verified
+from runners.warm_up import warm_up
+
+WINDOW_E2E = 12.0
+"""The window lasts at least so many mean request times, two more than a verdict needs: the mean is
+that of the requests so far, and the last ones may be slower."""
+REQUEST_LIMIT_IDLES = 20.0
+
+
+def draw(session: Session, cell: Cell, purpose: str) -> Draw:
+    """Prompts by block, workload, level and purpose, and not by contender: all are asked the same.
+
+    Shared openings belong to a workload's level in a block: no other cell of the life knows them.
+    """
+    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level)
+    return Draw(
+        rendering=session.rendering,
+        workload=cell.workload,
+        sampling=session.bakeoff.sampling_fields(),
+        forced=session.bakeoff.output_length == "forced",
+        seed=(*key, purpose),
+        prefix_seed=(*key, "openings"),
+    )
+
+
+@dataclass(frozen=True)
+class Kitchen:
+    """What the cells of one life share. `folder` is the life's own."""
+
+    session: Session
+    life: Life
+    contestant: Contestant
+    server: Server
+    verified: Verified
+    folder: Path
+    say: Say
+
+    def encode(self, prompt: Prompt, _request_id: str) -> Call:
+        return self.contestant.engine.encode(prompt, self.verified.capabilities)
+
+    def counters(self, expect_requests: float | None) -> Counters:
+        return settled_counters(self.server, self.contestant.engine, self.verified.capabilities.model, expect_requests)
+
+
+def run_cell(kitchen: Kitchen, cell: Cell) -> None:
+    """Warm up, settle, drive, settle, sum up, write."""
+    clock = _Stopwatch()
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    load = _load(kitchen, cell, 0.0)
+    with clock.phase("warm-up"):
+        request_s = warm_up(load, draw(kitchen.session, cell, "warm-up").prompts(), kitchen.encode, kitchen.server.url)
+    before = kitchen.counters(None)
+    load = _load(kitchen, cell, request_s)
+    window_s = max(load.window_s, load.window_e2e * request_s)
+    kitchen.say(f"  {cell.workload.name} at {cell.level}: warm, driving for about {window_s:.0f} s")
+    with clock.phase("drive"):
+        driven = drive(load, draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.server.url)
+    _still_alive(kitchen, driven)
+    sent = float(len(driven.exchanges))
+    after = kitchen.counters(None if before.requests is None else before.requests + sent)
+    traces = _fold(kitchen, driven)
+    summary = _summary(kitchen, cell, driven, traces, before, after)
+    write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
+    record = _record(kitchen, cell, started_at, driven, before, after, clock.phases(), summary)
+    write_model(kitchen.folder / f"{cell.name}.json", record)
+    kitchen.say(_told(summary))
+
+
+def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
+    bakeoff = kitchen.session.bakeoff
+    return Load(
+        level=cell.level,
+        spread_s=request_s,
+        window_s=bakeoff.window_s,
+        window_e2e=WINDOW_E2E,
+        idle_limit_s=bakeoff.idle_limit_s,
+        request_limit_s=REQUEST_LIMIT_IDLES * bakeoff.idle_limit_s,
+    )
+
+
+def _still_alive(kitchen: Kitchen, driven: Driven) -> None:
+    if not kitchen.server.alive():
+        first = next((e.error for e in driven.exchanges if e.error), "no request failed before")
+        log = kitchen.folder / "engine" / "server.log"
+        raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{last_lines(log)}")
+
+
+def _fold(kitchen: Kitchen, driven: Driven) -> list[Trace]:
+    engine, capabilities = kitchen.contestant.engine, kitchen.verified.capabilities
+
+    def fold(answer: Answer, data: str) -> Answer:
+        return engine.fold(answer, data, capabilities)
+
+    return [fold_exchange(e, fold, kitchen.session.rendering.tokens) for e in driven.exchanges]
+
+
+def _summary(
+    kitchen: Kitchen, cell: Cell, driven: Driven, traces: list[Trace], before: Counters, after: Counters
+) -> Summary:
+    margin = kitchen.session.bakeoff.margin
+    capabilities = kitchen.verified.capabilities
+    return summarize(Measured(cell.workload, cell.level, margin, driven, traces, capabilities, before, after))
+
+
+def _record(
+    kitchen: Kitchen,
+    cell: Cell,
+    started_at: str,
+    driven: Driven,
+    before: Counters,
+    after: Counters,
+    phases: Phases,
+    summary: Summary,
+) -> CellRecord:
+    capabilities = kitchen.verified.capabilities
+    return CellRecord(
+        block=cell.block,
+        position=kitchen.life.position,
+        contender=cell.contender,
+        engine_kind=kitchen.contestant.engine.name,
+        engine_version=capabilities.engine_version,
+        front_end=capabilities.front_end,
+        runner=kitchen.contestant.config.runner,
+        workload=cell.workload.name,
+        level=cell.level,
+        started_at=started_at,
+        start_up_s=kitchen.server.start_s,
+        prompts_sha256=fingerprint([e.prompt for e in driven.exchanges]),
+        counters_before=before,
+        counters_after=after,
+        phases=phases,
+        summary=summary,
+    )
+
+
+def _told(summary: Summary) -> str:
+    rate = "-" if summary.output_tokens_per_s is None else f"{summary.output_tokens_per_s:.0f} tok/s"
+    flags = ", ".join(flag.code for flag in summary.flags)
+    return f"    {rate}, {summary.requests_done} of {summary.requests_due} requests done{'; ' + flags if flags else ''}"
+
+
+class _Stopwatch:
+    """Times the phases of a cell."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._spent: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._spent[name] = time.monotonic() - began
+
+    def phases(self) -> Phases:
+        whole = time.monotonic() - self._began
+        return Phases(
+            warm_up_s=self._spent["warm-up"],
+            drive_s=self._spent["drive"],
+            overhead_s=whole - sum(self._spent.values()),
+        )

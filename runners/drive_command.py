@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bakeoff drive`: the client alone, against any running server."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from engines.contract import Call, Prompt, Sampling
+from engines.dialects import DIALECTS, Dialect
+from runners.load.drive import Driven, Load, drive
+from runners.load.fold import fold_exchange
+from runners.load.pacing import constant, gamma
+from runners.load.proof import nearest, prove
+from runners.load.trace import Trace
+from runners.load.wire import check_address
+
+WORDS = "The quick brown fox jumps over the lazy dog near the old stone bridge"
+
+
+class DriveError(ValueError):
+    """Options that do not go together; the message says what would."""
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What `bakeoff drive` was asked. `rate` is in requests per second; None is closed loop."""
+
+    url: str
+    dialect: str
+    model: str
+    streams: int
+    requests: int
+    max_tokens: int
+    rate: float | None
+    burstiness: float | None
+    seed: int
+    ignore_eos: bool
+    idle_limit_s: float
+    out: Path
+
+
+def run_drive(asked: Drive, *, as_json: bool) -> None:
+    """Drive, write DIR/traces.parquet and DIR/summary.json, print the summary."""
+    dialect = DIALECTS.get(asked.dialect)
+    if dialect is None:
+        raise DriveError(f"--dialect {asked.dialect}: unknown; say one of {', '.join(DIALECTS)}")
+    if (asked.out / "traces.parquet").exists():
+        raise DriveError(f"--out {asked.out}: it holds traces already; choose another folder")
+    check_address(asked.url)
+    driven = drive(_load(asked), _prompts(asked), _encode(dialect, asked.model), asked.url)
+    traces = [
+        fold_exchange(e, dialect.fold, lambda _: None, needs_reason=dialect.gives_reason) for e in driven.exchanges
+    ]
+    summary = summarize_drive(driven, traces, None if asked.rate else asked.streams)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    write_drive_traces(asked.out / "traces.parquet", driven, traces)
+    text = json.dumps(summary, indent=2, allow_nan=False)
+    (asked.out / "summary.json").write_text(text + "\n", encoding="utf-8")
+    print(text if as_json else _told(summary))
+
+
+def _load(asked: Drive) -> Load:
+    due_s: Iterator[float] | None = None
+    if asked.rate is not None:
+        shape = asked.burstiness
+        due_s = constant(asked.rate) if shape is None else gamma(asked.rate, shape, asked.seed)
+    return Load(
+        level=asked.streams,
+        spread_s=0.0,
+        window_s=0.0,
+        window_e2e=0.0,
+        idle_limit_s=asked.idle_limit_s,
+        request_limit_s=20 * asked.idle_limit_s,
+        requests=asked.requests,
+        due_s=due_s,
+    )
+
+
+def _prompts(asked: Drive) -> Iterator[Prompt]:
+    return repeat(Prompt(WORDS, len(WORDS.split()), asked.max_tokens, asked.ignore_eos, Sampling(seed=asked.seed)))
+
+
+def _encode(dialect: Dialect, model: str) -> Any:
+    def encode(prompt: Prompt, request_id: str) -> Call:
+        return dialect.encode(prompt, model, request_id)
+
+    return encode
+
+
+def summarize_drive(driven: Driven, traces: Sequence[Trace], slots: int | None) -> dict[str, Any]:
+    """Figures of the whole run, in seconds and tokens; None is unknown."""
+    done = [t for t in traces if t.error is None and t.timeline]
+    first_s = min((t.due_s for t in traces), default=0.0)
+    last_s = max((t.timeline[-1].at_s for t in done), default=math.nan)
+    tokens = sum(t.tokens for t in done)
+    spent_s = last_s - first_s if done else None
+    gaps = [later.at_s - earlier.at_s for t in done for earlier, later in zip(t.timeline, t.timeline[1:], strict=False)]
+    return {
+        "requests": len(traces),
+        "done": len(done),
+        "failed": len(traces) - len(done),
+        "errors": _errors(traces),
+        "events": sum(t.events for t in traces),
+        "tokens": tokens,
+        "duration_s": spent_s,
+        "output_tokens_per_s": tokens / spent_s if spent_s else None,
+        "ttft_token_s": _quantiles([t.timeline[0].at_s - t.due_s for t in done]),
+        "ttft_visible_s": _quantiles([t.visible_s - t.due_s for t in done if t.visible_s is not None]),
+        "event_gap_s": _quantiles(gaps),
+        "event_gap_mean_s": fmean(gaps) if gaps else None,
+        "e2e_s": _quantiles([t.timeline[-1].at_s - t.due_s for t in done]),
+        "client": prove(driven, traces, traces, slots).model_dump(),
+    }
+
+
+def _quantiles(values: list[float]) -> dict[str, float | None]:
+    ordered = sorted(values)
+    return {f"p{q:g}": nearest(ordered, q / 100) for q in (50, 95, 99)}
+
+
+def _errors(traces: Sequence[Trace]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for trace in traces:
+        if trace.error is not None:
+            counted[trace.error] = counted.get(trace.error, 0) + 1
+    return dict(sorted(counted.items(), key=lambda item: -item[1])[:10])
+
+
+def write_drive_traces(path: Path, driven: Driven, traces: Sequence[Trace]) -> None:
+    """One row a request. All times are nanoseconds of CLOCK_MONOTONIC; `event_ns` and `event_tokens`
+    list the events that brought tokens, by the kernel's stamp where there is one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def ns(seconds: float | None) -> int | None:
+        return None if seconds is None else driven.start_ns + round(seconds * 1e9)
+
+    columns = {
+        "request_id": [t.request_id for t in traces],
+        "due_ns": [ns(t.due_s) for t in traces],
+        "sent_ns": [ns(t.sent_s) for t in traces],
+        "event_ns": [[ns(tick.at_s) for tick in t.timeline] for t in traces],
+        "event_user_ns": [[ns(tick.user_s) for tick in t.timeline] for t in traces],
+        "event_tokens": [_added(t) for t in traces],
+        "visible_ns": [ns(t.visible_s) for t in traces],
+        "end_ns": [ns(t.end_s) for t in traces],
+        "server_tokens": [t.server_tokens for t in traces],
+        "finish_reason": [t.finish_reason for t in traces],
+        "status": [e.status for e in driven.exchanges],
+        "error": [t.error for t in traces],
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+def _added(trace: Trace) -> list[int]:
+    totals = [tick.tokens for tick in trace.timeline]
+    return [total - before for before, total in zip([0, *totals], totals, strict=False)]
+
+
+def _told(summary: dict[str, Any]) -> str:
+    lines = []
+    for name, value in summary.items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        lines += [f"{name}{'.' if key else ''}{key}: {'-' if one is None else one}" for key, one in inner]
+    return "\n".join(lines)
