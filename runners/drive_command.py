@@ -40,6 +40,7 @@ class Drive:
     burstiness: float | None
     seed: int
     ignore_eos: bool
+    spread_s: float
     idle_limit_s: float
     out: Path
 
@@ -71,7 +72,7 @@ def _load(asked: Drive) -> Load:
         due_s = constant(asked.rate) if shape is None else gamma(asked.rate, shape, asked.seed)
     return Load(
         level=asked.streams,
-        spread_s=0.0,
+        spread_s=asked.spread_s,
         window_s=0.0,
         window_e2e=0.0,
         idle_limit_s=asked.idle_limit_s,

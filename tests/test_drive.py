@@ -118,6 +118,7 @@ def asked(url: str, out: Path, **changes: Any) -> Drive:
         "rate": None,
         "burstiness": None,
         "seed": 0,
+        "spread_s": 0.0,
         "ignore_eos": False,
         "idle_limit_s": 30.0,
         "out": out,

@@ -112,6 +112,14 @@ def test_a_stalled_stream_ends_by_the_idle_limit() -> None:
     assert body(exchange) == b"data: a\n\n"
 
 
+def test_a_silent_answer_on_a_used_connection_is_not_asked_for_twice() -> None:
+    with scripted([[chunked(b"a")], []]) as (url, requests):
+        driven = drive(Load(1, 0.0, 0.0, 0.0, 0.2, 60.0, 2), prompts(), encode, url)
+    assert len(requests) == 2
+    assert driven.exchanges[1].error is not None
+    assert driven.exchanges[1].error.startswith("stalled")
+
+
 def test_a_dead_server_is_given_up() -> None:
     load = Load(2, 0.0, 60.0, 11.0, 30.0, 60.0)
     with scripted([]) as (url, _):

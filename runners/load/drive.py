@@ -123,9 +123,10 @@ class _Drive:
         return self._driven
 
     async def _slot(self, slot: int) -> None:
-        start_s = slot * self._load.spread_s / self._load.level
-        await asyncio.sleep(max(0.0, start_s - self._clock()))
         connection = Connection(self._target, self._clock)
+        await connection.open()
+        start_s = max(self._clock(), slot * self._load.spread_s / self._load.level)
+        await self._until(start_s)
         due_s, free_s = start_s, None
         while not self._over():
             exchange = await self._one(connection, slot, due_s)

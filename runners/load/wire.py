@@ -117,7 +117,12 @@ class Connection:
         self._socket: socket.socket | None = None
         self._exchange: Exchange | None = None
         self._done: asyncio.Future[None] | None = None
+        self._served = self._heard = self._lost = self._sized = False
         self.connects = 0
+
+    async def open(self) -> None:
+        """Connect ahead of the first request; a refusal is left for that request to tell."""
+        await self._connected()
 
     async def exchange(self, request: bytes, exchange: Exchange) -> None:
         """Send, and fill `exchange` until its response is complete or has failed.
@@ -125,9 +130,10 @@ class Connection:
         A connection that the server had closed while idle is replaced and the request sent once
         more: until then no engine has seen it.
         """
-        reused = await self._connected()
+        await self._connected()
+        idle_before = self._served
         await self._attempt(request, exchange)
-        if reused and exchange.error and exchange.status is None and not exchange.complete:
+        if idle_before and self._lost and not self._heard:
             exchange.error = None
             await self._connected()
             await self._attempt(request, exchange)
@@ -144,62 +150,71 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    async def _connected(self) -> bool:
-        """Make sure of a connection; True where an old one is used."""
-        if self._socket is not None and _still_open(self._socket):
-            return True
-        self.close()
+    async def _connected(self) -> None:
+        """Make sure of a connection, if there is anybody to connect to.
+
+        It is watched while idle too, so one that the server has closed is known before it is used.
+        """
+        if self._socket is not None:
+            return
         sock = socket.socket(self._target.family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        loop = asyncio.get_running_loop()
         try:
-            await asyncio.get_running_loop().sock_connect(sock, self._target.address)
+            await loop.sock_connect(sock, self._target.address)
         except OSError:
             sock.close()
-            return False
+            return
         self._socket = sock
+        self._served = False
+        self._parser = httptools.HttpResponseParser(self)
         self.connects += 1
-        return False
+        loop.add_reader(sock, self._readable)
 
     async def _attempt(self, request: bytes, exchange: Exchange) -> None:
-        loop = asyncio.get_running_loop()
-        self._exchange, self._done = exchange, loop.create_future()
-        self._parser = httptools.HttpResponseParser(self)
-        self._sized = False
+        done = asyncio.get_running_loop().create_future()
+        self._exchange, self._done = exchange, done
+        self._sized = self._heard = self._lost = False
+        exchange.sent_s = exchange.last_activity_s = self._clock()
         if self._socket is None:
-            exchange.sent_s = exchange.last_activity_s = self._clock()
             self._finish("connection refused")
         else:
-            loop.add_reader(self._socket, self._readable)
             await self._send(self._socket, request, exchange)
-        await self._done
+        await done
         self._exchange = None
 
     async def _send(self, sock: socket.socket, request: bytes, exchange: Exchange) -> None:
-        exchange.sent_s = exchange.last_activity_s = self._clock()
         try:
+            exchange.sent_s = self._clock()
             sent = sock.send(request)
             if sent < len(request):
                 await asyncio.get_running_loop().sock_sendall(sock, request[sent:])
         except OSError as error:
+            self._lost = True
             self._finish(f"connection lost while sending: {error}")
 
     def _readable(self) -> None:
-        assert self._socket is not None and self._exchange is not None
+        assert self._socket is not None
         try:
             data, ancillary, _, _ = self._socket.recvmsg(READ_SIZE, CONTROL_SIZE)
         except BlockingIOError:
             return
         except OSError as error:
+            self._lost = True
             self._finish(f"connection lost: {error}")
             return
         exchange = self._exchange
+        if exchange is None:
+            self.close()
+            return
         self._user_s = exchange.last_activity_s = self._clock()
         self._kernel_s = self._kernel_stamp(ancillary)
         if not data:
             self._end_of_stream()
             return
+        self._heard = True
         before = len(exchange.body)
         try:
             self._parser.feed_data(data)
@@ -222,6 +237,7 @@ class Connection:
         if self._exchange.status is not None and not self._sized:
             self.on_message_complete()
         else:
+            self._lost = True
             self._finish("connection closed before the response was complete")
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -243,28 +259,15 @@ class Connection:
     def on_message_complete(self) -> None:
         if self._exchange is None or self._done is None or self._done.done():
             return
-        self._exchange.complete = True
+        self._exchange.complete = self._served = True
         self._exchange.end_s = self._user_s if math.isnan(self._kernel_s) else self._kernel_s
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
         if not self._parser.should_keep_alive() or not self._sized:
             self.close()
         self._done.set_result(None)
 
     def _finish(self, error: str) -> None:
+        self.close()
         if self._exchange is None or self._done is None or self._done.done():
             return
         self._exchange.error = error
-        self.close()
         self._done.set_result(None)
-
-
-def _still_open(sock: socket.socket) -> bool:
-    """An idle connection that reads as ended, or has bytes nobody asked for, is of no use."""
-    try:
-        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
