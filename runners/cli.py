@@ -132,7 +132,7 @@ def _refusals() -> Iterator[None]:
 
     A request to end (SIGTERM, SIGHUP) is treated as Ctrl-C, so that no engine outlives the tool.
     """
-    from runners.errors import MENDABLE
+    from runners.errors import MendableError
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -141,9 +141,9 @@ def _refusals() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept, --resume goes on from there", file=sys.stderr)
         raise typer.Exit(130) from None
-    except MENDABLE as error:
+    except MendableError as error:
         for told in (error, error.__context__):
-            if isinstance(told, MENDABLE):
+            if isinstance(told, MendableError):
                 print(f"bakeoff: {told}", file=sys.stderr)
         raise typer.Exit(1) from None
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from engines.contract import Knobs, Sampling, Speculation
+from runners.errors import MendableError
 
 
-class ConfigError(ValueError):
+class ConfigError(MendableError):
     """A config that cannot be run. The message names file and key and says what would be right."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
+from runners.errors import MendableError
 from runners.load.drive import Driven, Load, drive
 from runners.load.fold import fold_exchange
 from runners.load.pacing import constant, gamma
@@ -22,7 +23,7 @@ from runners.load.wire import check_address
 WORDS = "The quick brown fox jumps over the lazy dog near the old stone bridge"
 
 
-class DriveError(ValueError):
+class DriveError(MendableError):
     """Options that do not go together; the message says what would."""
 
 

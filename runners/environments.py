@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners.errors import MendableError
 from runners.places import cache_folder, shipped_configs
 
 Say = Callable[[str], None]
@@ -33,7 +34,7 @@ print(json.dumps({
 """
 
 
-class MakeError(RuntimeError):
+class MakeError(MendableError):
     """An environment that cannot be made here; the message says why and what would help."""
 
 

@@ -6,10 +6,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from runners.errors import MendableError
 from runners.report.record import write_once
 
 
-class ResultsError(RuntimeError):
+class ResultsError(MendableError):
     """A results folder that cannot be used as asked."""
 
 

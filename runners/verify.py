@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, RowKind
+from runners.errors import MendableError
 from runners.launch.server import Server
 from runners.load.drive import Load, drive
 from runners.load.fold import fold_exchange
@@ -15,7 +16,7 @@ CANARY_LIMIT_S = 300.0
 """The first request may compile kernels."""
 
 
-class VerifyError(RuntimeError):
+class VerifyError(MendableError):
     """A server that must not be measured; the message says what is wrong with it."""
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 from statistics import fmean
 
 from engines.contract import Prompt
+from runners.errors import MendableError
 from runners.load.drive import Encode, Load, drive
 
 MOST_ROUNDS = 3
 SETTLED = 0.15
 
 
-class WarmUpError(RuntimeError):
+class WarmUpError(MendableError):
     """Requests fail before anything is measured."""
 
 

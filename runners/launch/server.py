@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from engines.contract import Launch
+from runners.errors import MendableError
 
 
-class LaunchError(RuntimeError):
+class LaunchError(MendableError):
     """An engine that did not come up, died, or left something behind; the message has its last words."""
 
 

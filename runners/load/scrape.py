@@ -7,6 +7,7 @@ from collections.abc import Callable
 import httpx
 
 from engines.contract import Counters, Engine, Evidence, Probe, Reading
+from runners.errors import MendableError
 from runners.launch.server import Server
 
 POLL_S = 0.03
@@ -14,7 +15,7 @@ QUIET_LIMIT_S = 20.0
 COUNT_LIMIT_S = 2.0
 
 
-class UnsettledError(RuntimeError):
+class UnsettledError(MendableError):
     """An engine that still had requests running or waiting after all streams had ended."""
 
 

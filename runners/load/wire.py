@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from engines.contract import Call
+from runners.errors import MendableError
 from runners.load.trace import Exchange
 
 SO_TIMESTAMPNS: Final = 35
@@ -70,7 +71,7 @@ def request_bytes(call: Call, host: str, request_id: str) -> bytes:
     return head.encode() + call.body
 
 
-class AddressError(ValueError):
+class AddressError(MendableError):
     """An address that cannot be driven; the message says why."""
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 from engines.contract import Prompt, Sampling
 from runners.config import WorkloadConfig
+from runners.errors import MendableError
 
 MOST_TRIES = 12
 BATCH = 64
 
 
-class DrawError(ValueError):
+class DrawError(MendableError):
     """Prompts of the wanted lengths cannot be made with this checkpoint's tokenizer."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from engines.contract import Counters, Launch
+from runners.errors import MendableError
 from runners.load.proof import ClientProof
 from runners.load.trace import Trace
 from runners.report.metrics import Quantile
@@ -123,7 +124,7 @@ class LifeRecord(_Written):
     cells: tuple[str, ...]
 
 
-class AlreadyWrittenError(RuntimeError):
+class AlreadyWrittenError(MendableError):
     """A result that is there already; results are never overwritten."""
 
 
