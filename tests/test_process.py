@@ -11,7 +11,7 @@ import pytest
 
 from engines.contract import Command, Launch
 from runners.launch import ports
-from runners.launch.process import ProcessRunner, engine_environment
+from runners.launch.process import ProcessRunner, engine_environment, last_words
 from runners.launch.server import LaunchError
 
 SERVE = """
@@ -71,6 +71,13 @@ def test_an_engine_that_dies_shows_its_last_lines(tmp_path: Path) -> None:
         pass
     assert "the engine ended with code 3 while starting" in str(caught.value)
     assert "CUDA out of memory" in str(caught.value)
+
+
+def test_the_root_cause_is_shown_though_it_lies_further_up() -> None:
+    log = ["starting", "ValueError: block size 7", "ValueError: block size 7", *(f"line {i}" for i in range(30))]
+    shown = [line.strip() for line in last_words("\n".join(log)).splitlines()]
+    assert shown == ["ValueError: block size 7", "...", *(f"line {i}" for i in range(10, 30))]
+    assert last_words("") == "    (it wrote nothing)"
 
 
 def test_an_engine_that_never_answers_is_ended(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from engines.contract import Launch
-from runners.launch.process import LAST_LINES, await_ready, prove_free, refuse_taken, uninterrupted
+from runners.launch.process import await_ready, last_words, prove_free, refuse_taken, uninterrupted
 from runners.launch.server import LaunchError, Server
 
 STOP_S: Final = 30
@@ -93,7 +93,7 @@ class _Project:
         return "".join(_both(_run([_engine(), "logs", container])) for container in self.containers())
 
     def last_lines(self) -> str:
-        return "\n".join(f"    {line}" for line in self.log().splitlines()[-LAST_LINES:])
+        return last_words(self.log())
 
     def containers(self, *filters: str) -> list[str]:
         """Ids of the project's containers, ended ones too."""

@@ -6,6 +6,7 @@ found by its id, its session and a mark in its environment, never by name.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -37,6 +38,8 @@ POLL_S: Final = 0.05
 TERM_S: Final = 20.0
 KILL_S: Final = 10.0
 LAST_LINES: Final = 20
+FIRST_ERRORS: Final = 3
+ERROR_LINE: Final = re.compile(r"\w+(Error|Exception): ")
 MEMORY_S: Final = 30.0
 MEMORY_SLACK_BYTES: Final = 256 * 2**20
 
@@ -164,9 +167,17 @@ def _answers(client: httpx.Client, url: str) -> bool:
 
 
 def last_lines(log: Path) -> str:
-    """The end of an engine's log, indented."""
-    lines = log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:] if log.exists() else []
-    return "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+    """The end of an engine's log."""
+    return last_words(log.read_text("utf-8", "replace") if log.exists() else "")
+
+
+def last_words(text: str) -> str:
+    """The first errors that a log tells of, then its last lines, indented: engines of several processes
+    end with a line that says "see root cause above"."""
+    lines = text.splitlines()
+    errors = dict.fromkeys(line for line in lines[:-LAST_LINES] if ERROR_LINE.search(line))
+    shown = [*list(errors)[:FIRST_ERRORS], *(["..."] if errors else []), *lines[-LAST_LINES:]]
+    return "\n".join(f"    {line}" for line in shown) or "    (it wrote nothing)"
 
 
 def end_group(process: subprocess.Popen[bytes], mark: str) -> None:
