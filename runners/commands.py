@@ -15,9 +15,10 @@ from runners.gpu import gpus
 from runners.places import shipped_configs
 from runners.preflight import environment_complaints, machine_complaints
 from runners.report.host import describe_host
-from runners.report.record import Run
+from runners.report.record import Run, write_model
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
 from runners.results import ResultsError, choose_folder, open_folder
+from runners.self_check import HEADROOM, check_client
 from runners.session import Session, open_session
 
 FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json}
@@ -31,11 +32,29 @@ def run_compare(config: Path | None, out: Path | None, *, resume: bool, say: Say
     open_folder(folder, session.text, describe_host(session.checkpoint, environments), resume=resume)
     say(f"results go to {folder}; {_expected(session)}")
     bake(session, folder, say)
-    rows = tabulate(Run.load(folder))
+    run = Run.load(folder)
+    rows = tabulate(run)
     for suffix, form in FORMATS.items():
         (folder / f"table.{suffix}").write_text(form(rows), encoding="utf-8")
     print(as_markdown(rows))
+    print(_client_check(run, folder))
     print(f"The record lies in {folder}")
+
+
+def _client_check(run: Run, folder: Path) -> str:
+    """The client against the null server, at the level and beyond the rate of the fastest cell."""
+    rates = [(c.summary.output_tokens_per_s, c.level) for c in run.cells if c.summary.output_tokens_per_s]
+    if not rates:
+        return "Client check: no cell has a rate to check against"
+    rate, level = max(rates)
+    check = check_client(level, rate)
+    number = len(list(folder.glob("client-check*.json")))
+    write_model(folder / (f"client-check.{number + 1}.json" if number else "client-check.json"), check)
+    outcome = "held" if check.held else "NOT HELD: figures near this rate may be the client's limit"
+    return (
+        f"Client check: {check.reached_events_per_s:.0f} of {check.asked_events_per_s:.0f} events/s at {level} "
+        f"streams against a server that computes nothing, {HEADROOM:g} times the fastest cell: {outcome}"
+    )
 
 
 def _open(config: Path, say: Say) -> Session:
