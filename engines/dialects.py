@@ -16,6 +16,7 @@ from typing import Any, Final
 from engines import openai_wire
 from engines.contract import Answer, Call, Prompt
 from engines.event_json import parse_event
+from engines.triton_wire import generate_body
 
 
 @dataclass(frozen=True)
@@ -113,17 +114,7 @@ def _triton_vllm(prompt: Prompt, model: str, request_id: str) -> Call:
         "temperature": prompt.sampling.temperature,
         "ignore_eos": prompt.forced,
     }
-    body = {
-        "id": request_id,
-        "text_input": prompt.text,
-        "stream": True,
-        "exclude_input_in_output": True,
-        "sampling_parameters": json.dumps(sampling),
-        "return_finish_reason": True,
-        "return_num_input_tokens": True,
-        "return_num_output_tokens": True,
-    }
-    return _triton(model, body)
+    return _triton(model, {"id": request_id} | generate_body(prompt.text, sampling))
 
 
 def _fold_deltas(answer: Answer, data: str) -> Answer:

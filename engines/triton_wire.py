@@ -57,8 +57,16 @@ def capabilities(
 def encode(prompt: Prompt, capabilities: Capabilities, sampling: Mapping[str, Any]) -> Call:
     """A streaming request. All of `sampling` goes into one tensor, as JSON: keys of the body that
     match no tensor would be dropped or taken for sampling fields, depending on the model."""
-    body: dict[str, Any] = {
-        "text_input": prompt.text,
+    body = generate_body(prompt.text, sampling)
+    if capabilities.reports_cached_tokens:
+        body["return_num_cached_tokens"] = True
+    return Call(f"/v2/models/{capabilities.model}/generate_stream", json.dumps(body).encode())
+
+
+def generate_body(text: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """A streaming request with every count that the vLLM backend can give."""
+    return {
+        "text_input": text,
         "stream": True,
         "exclude_input_in_output": True,
         "sampling_parameters": json.dumps(sampling),
@@ -66,9 +74,6 @@ def encode(prompt: Prompt, capabilities: Capabilities, sampling: Mapping[str, An
         "return_num_input_tokens": True,
         "return_num_output_tokens": True,
     }
-    if capabilities.reports_cached_tokens:
-        body["return_num_cached_tokens"] = True
-    return Call(f"/v2/models/{capabilities.model}/generate_stream", json.dumps(body).encode())
 
 
 def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from engines.contract import Answer, Call, Counters, Prompt
 from runners.cells import Cell, Life
 from runners.environments import Say
-from runners.launch.process import last_lines
+from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
 from runners.load.drive import Driven, Load, drive
 from runners.load.fold import fold_exchange
@@ -28,6 +29,8 @@ WINDOW_E2E = 12.0
 """The window lasts at least so many mean request times, two more than a verdict needs: the mean is
 that of the requests so far, and the last ones may be slower."""
 REQUEST_LIMIT_IDLES = 20.0
+FINGERPRINTED = 64
+"""Prompts of a cell that its fingerprint covers: a faster engine is asked more of the same sequence."""
 
 
 def draw(session: Session, cell: Cell, purpose: str) -> Draw:
@@ -84,7 +87,7 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> None:
     traces = _fold(kitchen, driven)
     summary = _summary(kitchen, cell, driven, traces, before, after)
     write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
-    record = _record(kitchen, cell, started_at, driven, before, after, clock.phases(), summary)
+    record = _record(kitchen, cell, started_at, before, after, clock.phases(), summary)
     write_model(kitchen.folder / f"{cell.name}.json", record)
     kitchen.say(_told(summary))
 
@@ -104,8 +107,8 @@ def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
 def _still_alive(kitchen: Kitchen, driven: Driven) -> None:
     if not kitchen.server.alive():
         first = next((e.error for e in driven.exchanges if e.error), "no request failed before")
-        log = kitchen.folder / "engine" / "server.log"
-        raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{last_lines(log)}")
+        words = last_words(kitchen.server.log())
+        raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{words}")
 
 
 def _fold(kitchen: Kitchen, driven: Driven) -> list[Trace]:
@@ -129,7 +132,6 @@ def _record(
     kitchen: Kitchen,
     cell: Cell,
     started_at: str,
-    driven: Driven,
     before: Counters,
     after: Counters,
     phases: Phases,
@@ -148,7 +150,7 @@ def _record(
         level=cell.level,
         started_at=started_at,
         start_up_s=kitchen.server.start_s,
-        prompts_sha256=fingerprint([e.prompt for e in driven.exchanges]),
+        prompts_sha256=fingerprint(list(islice(draw(kitchen.session, cell, "measured").prompts(), FINGERPRINTED))),
         counters_before=before,
         counters_after=after,
         phases=phases,

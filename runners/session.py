@@ -131,6 +131,8 @@ def _choose(contender: ContenderConfig, source: str) -> tuple[ContenderConfig, E
             raise ConfigError(f"{where}.address: missing; runner {contender.runner} needs http://HOST:PORT")
         if contender.runner == "compose" and contender.service is None:
             raise ConfigError(f"{where}.service: missing; name a service of {contender.compose_file}")
+        if engine.triton_stub and contender.model is None:
+            raise ConfigError(f"{where}.model: missing; name the model in Triton's repository")
         return contender, engine, None
     if contender.address is not None:
         raise ConfigError(f"{where}.address: runner {contender.runner} takes none; take it out or set runner: attach")

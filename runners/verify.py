@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Establishes that the server which answers is the one that was asked for, and what it can do."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, RowKind
 from runners.errors import MendableError
@@ -86,8 +86,3 @@ def _special_tokens(trace: Trace) -> LedgerRow:
     """How many tokens the engine adds to the rendered prompt: it has to be the same for all."""
     added = None if trace.prompt_tokens is None else str(trace.prompt_tokens - trace.input_tokens)
     return LedgerRow("special tokens added", added, "prompt tokens of a real request", RowKind.MUST_MATCH)
-
-
-def with_model(capabilities: Capabilities, model: str | None) -> Capabilities:
-    """For attached servers that serve several models: the one to ask for."""
-    return capabilities if model is None else replace(capabilities, model=model)

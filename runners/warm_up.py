@@ -18,12 +18,12 @@ class WarmUpError(MendableError):
 
 
 def warm_up(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> float:
-    """Rounds of one request a slot, four at least, until the mean request time of a round is within SETTLED of the
+    """Rounds of one request a slot, three at least, until the mean request time of a round is within SETTLED of the
     round before; returns that mean in seconds. Raises WarmUpError where every request of a round fails.
     """
     previous, spread_s = None, 0.0
     for _ in range(MOST_ROUNDS):
-        mean_s = _round(replace(load, spread_s=spread_s, requests=max(4, load.level)), prompts, encode, url)
+        mean_s = _round(replace(load, spread_s=spread_s, requests=max(3, load.level)), prompts, encode, url)
         if previous is not None and abs(mean_s - previous) <= SETTLED * previous:
             break
         previous = spread_s = mean_s

@@ -108,6 +108,11 @@ def test_the_table(compared: Path) -> None:
 
 def test_all_contenders_of_a_block_were_asked_the_same(compared: Path) -> None:
     """The shorter of two runs asked the beginning of what the longer one asked."""
+    hashes = {
+        json.loads((compared / "out" / "lives" / f"b01-{contender}" / "w-c2.json").read_text())["prompts_sha256"]
+        for contender in ("direct", "triton")
+    }
+    assert len(hashes) == 1
     import pandas as pd
 
     lengths = []

@@ -42,6 +42,10 @@ def refusal(text: str) -> str:
             {"runner": "compose", "address": "http://127.0.0.1:8100"},
             "bad.yaml: contenders.a.service: missing; name a service of docker-compose.yml",
         ),
+        (
+            {"engine": "triton_llamacpp", "runner": "attach", "address": "http://127.0.0.1:8100"},
+            "bad.yaml: contenders.a.model: missing; name the model in Triton's repository",
+        ),
         ({"environment": "conda"}, "bad.yaml: contenders.a.environment: unknown 'conda'"),
         ({"environment": "vllm-cpu"}, "bad.yaml: contenders.a.environment: vllm-cpu does not hold llamacpp_openai"),
     ],

@@ -10,7 +10,6 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from engines.contract import Call, Prompt
 from runners.load.priority import foremost, waited_for_cpu_s
@@ -105,7 +104,7 @@ class _Drive:
         self._unsteady = set(range(load.level))
         self._active: dict[Connection, Exchange] = {}
         self._failures_in_a_row = 0
-        self._request_s: list[float] = []
+        self._spent_s, self._finished = 0.0, 0
 
     async def run(self) -> Driven:
         watch = asyncio.create_task(self._watch())
@@ -181,7 +180,8 @@ class _Drive:
     def _note(self, exchange: Exchange) -> None:
         failed = exchange.error is not None or exchange.status != 200
         if not failed and exchange.end_s is not None:
-            self._request_s.append(exchange.end_s - exchange.due_s)
+            self._spent_s += exchange.end_s - exchange.due_s
+            self._finished += 1
         self._failures_in_a_row = self._failures_in_a_row + 1 if failed else 0
         self._unsteady.discard(exchange.slot)
         if not self._unsteady and self._driven.steady_s is None:
@@ -198,7 +198,7 @@ class _Drive:
         return steady_s is not None and self._clock() >= steady_s + self._window_s()
 
     def _window_s(self) -> float:
-        mean_s = fmean(self._request_s) if self._request_s else 0.0
+        mean_s = self._spent_s / self._finished if self._finished else 0.0
         return max(self._load.window_s, self._load.window_e2e * mean_s)
 
     async def _watch(self) -> None:
