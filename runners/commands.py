@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runners.bakeoff import bake, verified_server
 from runners.cells import Life
-from runners.config import ConfigError, read_config
+from runners.config import ConfigError, config_text
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
 from runners.places import shipped_configs
@@ -58,8 +58,7 @@ def _client_check(run: Run, folder: Path) -> str:
 
 
 def _open(config: Path, say: Say) -> Session:
-    read_config(config)
-    return open_session(config.read_text("utf-8"), str(config), say)
+    return open_session(config_text(config), str(config), say)
 
 
 def _demo_session(say: Say) -> Session:

@@ -193,11 +193,15 @@ def _unique(key: str, names: list[str]) -> None:
 
 def read_config(path: Path) -> Bakeoff:
     """The config in a YAML file. Raises ConfigError."""
+    return parse_config(config_text(path), str(path))
+
+
+def config_text(path: Path) -> str:
+    """The text of a config file. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a config file") from None
-    return parse_config(text, str(path))
 
 
 def parse_config(text: str, source: str) -> Bakeoff:

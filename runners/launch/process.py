@@ -36,6 +36,7 @@ OMP_*, PYTHON*) must not reach it."""
 MARK: Final = "BAKEOFF_LIFE"
 POLL_S: Final = 0.05
 TERM_S: Final = 20.0
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_S: Final = 10.0
 LAST_LINES: Final = 20
 FIRST_ERRORS: Final = 3
@@ -80,12 +81,13 @@ class ProcessRunner:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C pressed once more must not leave half of an engine behind."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C pressed once more, or another request to end, must not leave half of an engine behind."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def engine_environment(added: Mapping[str, str], mark: str) -> dict[str, str]:

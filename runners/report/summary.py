@@ -42,6 +42,7 @@ def summarize(measured: Measured) -> Summary:
     done = [t for t in traces if t.error is None]
     mean_e2e_s = fmean(metrics.e2e_s(t) for t in done) if done else None
     window_s = window[1] - window[0] if window else None
+    window_in_e2e = share(window_s, mean_e2e_s)
     ttft_visible = _percentiles(inside, metrics.ttft_visible_s)
     client = prove(driven, traces, inside, measured.level)
     drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
@@ -60,7 +61,7 @@ def summarize(measured: Measured) -> Summary:
         output_tokens=_sum(done, lambda t: t.server_tokens),
         client_output_tokens=_sum(done, lambda t: t.client_tokens),
         window_s=window_s,
-        window_in_e2e=share(window_s, mean_e2e_s),
+        window_in_e2e=window_in_e2e,
         output_tokens_per_s=share(metrics.tokens_between(traces, *window), window_s) if window else None,
         output_tokens_per_s_whole_run=_whole_run(done),
         ttft_visible=ttft_visible,
@@ -71,7 +72,7 @@ def summarize(measured: Measured) -> Summary:
         acceptance_rate=share(accepted, drafted),
         acceptance_length=None if per_draft is None else 1.0 + per_draft,
         client=client,
-        flags=tuple(_flags(measured, share(window_s, mean_e2e_s), client, ttft_visible)),
+        flags=tuple(_flags(measured, window_in_e2e, client, ttft_visible)),
     )
 
 
