@@ -6,7 +6,7 @@ A recording is a folder: `answers.json` (probe name -> text or null), `server.lo
 """
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ class Recording:
     """What a real server said, as read from its folder."""
 
     evidence: Evidence
-    streams: tuple[tuple[str, ...], tuple[str, ...]]
+    streams: tuple[tuple[bytes, ...], tuple[bytes, ...]]
 
     @classmethod
     def load(cls, folder: Path) -> "Recording":
@@ -36,9 +36,9 @@ class Recording:
         return cls(Evidence(answers, log, SERVED_NAME), (first, second))
 
 
-def _data(body: bytes) -> tuple[str, ...]:
-    lines = body.decode("utf-8").split("\n")
-    return tuple(line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
+def _data(body: bytes) -> tuple[bytes, ...]:
+    lines = body.split(b"\n")
+    return tuple(line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:"))
 
 
 def check_plan(launch: Launch) -> None:
@@ -66,11 +66,12 @@ def check_recording(engine: Engine, recording: Recording) -> Reading:
     return reading
 
 
-def folded(engine: Engine, reading: Reading, stream: tuple[str, ...]) -> Answer:
+def folded(engine: Engine, reading: Reading, stream: tuple[bytes, ...]) -> Answer:
     """A whole stream folded; raises if the tokens ever fall."""
     answer = Answer()
     for data in stream:
-        before, answer = answer, engine.fold(answer, data, reading.capabilities)
+        before = replace(answer)
+        engine.fold(answer, data, reading.capabilities)
         _demand(answer.tokens >= before.tokens, "the cumulative tokens fell")
         _demand(answer.text.startswith(before.text), "the text was rewritten")
     return answer

@@ -8,7 +8,7 @@ load is paced, or what is computed from its answers.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 
 class PlanError(ValueError):
@@ -228,12 +228,18 @@ class Call:
     body: bytes
 
 
-class Answer(NamedTuple):
-    """What a stream has said so far. A tuple, since there is one for every event.
+EventData = bytes | Mapping[str, Any]
+"""What `fold` gets of one event: the data of a server-sent event, or the outputs by name from gRPC."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a stream has said so far; `fold` changes it, event by event.
 
     `tokens` is the number of generated tokens up to the last event, by what the events say of
     themselves; `server_tokens` the engine's own final count. `ended`: the stream's own end was seen
-    (an end marker or a finish reason). A None was not reported.
+    (an end marker or a finish reason). `uncounted`: events do not say how many tokens they add, so each
+    with text was taken for one. A None was not reported.
     """
 
     text: str = ""
@@ -244,6 +250,7 @@ class Answer(NamedTuple):
     finish_reason: str | None = None
     error: str | None = None
     ended: bool = False
+    uncounted: bool = False
 
 
 @dataclass(frozen=True)
@@ -252,8 +259,8 @@ class Engine:
 
     `environments` lists requirement files under configs/environments that can hold it; `package` is
     the distribution there whose version is the engine's. `triton_stub`: its model runs in Triton's
-    Python stub, which has demands of its own on that environment. `fold` gets the answer so far and the data
-    of one event and returns the answer after it.
+    Python stub, which has demands of its own on that environment. `fold` gets the answer so far and one
+    event and brings the answer up to date; it runs for every event of millions.
     """
 
     name: str
@@ -264,5 +271,5 @@ class Engine:
     probes: Callable[[], tuple[Probe, ...]]
     read: Callable[[Evidence], Reading]
     encode: Callable[[Prompt, Capabilities], Call]
-    fold: Callable[[Answer, str, Capabilities], Answer]
+    fold: Callable[[Answer, EventData, Capabilities], None]
     triton_stub: bool = False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocols that `bakeoff drive` can speak to a server of which nothing else is known.
 
-Where a protocol says nothing of tokens, an event with new text counts as one token; the engine's own
-total, where it comes at the end, stands beside it.
+Where a server says nothing of tokens, an event with new text counts as one, and the answer as
+`uncounted`; the engine's own total, where it comes at the end, stands beside it.
 
 Triton's LLM API model: triton_backend/all_models/llmapi of NVIDIA/TensorRT-LLM; its text is the whole so
 far from 1.3 on, and one event up to 1.2.x. The ensemble: inflight_batcher_llm, text in deltas.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engines import openai_wire
-from engines.contract import Answer, Call, Prompt
+from engines.contract import Answer, Call, EventData, Prompt
 from engines.event_json import parse_event
 from engines.triton_wire import generate_body
 
@@ -23,14 +23,14 @@ from engines.triton_wire import generate_body
 class Dialect:
     """A protocol: how a request is put, and how an event changes the answer.
 
-    `encode` takes prompt, model and request id. `gives_reason`: an answer without a finish reason is
-    broken off; elsewhere the body's own end is the end.
+    `encode` takes prompt, model and request id; `fold` is as an engine's. `gives_reason`: an answer without
+    a finish reason is broken off; elsewhere the body's own end is the end.
     """
 
     name: str
     summary: str
     encode: Callable[[Prompt, str, str], Call]
-    fold: Callable[[Answer, str], Answer]
+    fold: Callable[[Answer, EventData], None]
     gives_reason: bool
 
 
@@ -55,27 +55,29 @@ def _openai_body(prompt: Prompt, model: str) -> dict[str, Any]:
     return body | ({"ignore_eos": True} if prompt.forced else {})
 
 
-def _fold_openai(answer: Answer, data: str) -> Answer:
+def _fold_openai(answer: Answer, data: EventData) -> None:
     """Completions and chat; usage in every event where the server gives it, else in the last."""
-    answer, event = openai_wire.parse_event(answer, data)
+    event = openai_wire.parse_event(answer, data)
     if event is None:
-        return answer
-    choices = event.get("choices") or []
-    text = _new_text(choices[0]) if choices else ""
-    reason = (choices[0].get("finish_reason") if choices else None) or answer.finish_reason
-    usage = event.get("usage") or {}
-    tokens = answer.tokens + bool(text)
-    if choices and "completion_tokens" in usage:
-        tokens = max(answer.tokens, usage["completion_tokens"])
-    answer = answer._replace(text=answer.text + text, finish_reason=reason, tokens=tokens)
-    return openai_wire.fold_usage(answer, event, missing_cached=None)
+        return
+    usage = event.get("usage")
+    for choice in event.get("choices") or ():
+        text = choice.get("text") or _delta_text(choice.get("delta"))
+        answer.text += text
+        answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
+        if usage:
+            answer.tokens = max(answer.tokens, usage["completion_tokens"])
+        elif text:
+            answer.tokens, answer.uncounted = answer.tokens + 1, True
+    openai_wire.fold_usage(answer, event, missing_cached=None)
 
 
-def _new_text(choice: Mapping[str, Any]) -> str:
-    """Text of a completion, or of a chat's delta with its reasoning under either of its names."""
-    delta = choice.get("delta") or {}
-    parts = (choice.get("text"), delta.get("reasoning"), delta.get("reasoning_content"), delta.get("content"))
-    return "".join(part for part in parts if part)
+def _delta_text(delta: Mapping[str, Any] | None) -> str:
+    """Text of a chat's delta, with its reasoning under either of its names."""
+    if not delta:
+        return ""
+    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+    return reasoning + (delta.get("content") or "")
 
 
 def _triton(model: str, body: Mapping[str, Any]) -> Call:
@@ -117,32 +119,33 @@ def _triton_vllm(prompt: Prompt, model: str, request_id: str) -> Call:
     return _triton(model, {"id": request_id} | generate_body(prompt.text, sampling))
 
 
-def _fold_deltas(answer: Answer, data: str) -> Answer:
-    return _fold_triton(answer, data, whole_text=False)
+def _fold_deltas(answer: Answer, data: EventData) -> None:
+    _fold_triton(answer, data, whole_text=False)
 
 
-def _fold_whole(answer: Answer, data: str) -> Answer:
-    return _fold_triton(answer, data, whole_text=True)
+def _fold_whole(answer: Answer, data: EventData) -> None:
+    _fold_triton(answer, data, whole_text=True)
 
 
-def _fold_triton(answer: Answer, data: str, *, whole_text: bool) -> Answer:
+def _fold_triton(answer: Answer, data: EventData, *, whole_text: bool) -> None:
     """Triton has no end mark: what has been folded when the body ends is the answer."""
-    answer, event = parse_event(answer, data)
+    event = parse_event(answer, data)
     if event is None:
-        return answer
+        return
     sent = event.get("text_output") or ""
-    new = sent.removeprefix(answer.text) if whole_text and sent.startswith(answer.text) else sent
+    new = sent[len(answer.text) :] if whole_text and sent.startswith(answer.text) else sent
+    answer.text += new
     added = event.get("num_output_tokens")
+    if added is not None:
+        answer.tokens += int(added)
+        answer.server_tokens = answer.tokens
+    elif new:
+        answer.tokens, answer.uncounted = answer.tokens + 1, True
+    answer.prompt_tokens = event.get("num_input_tokens", answer.prompt_tokens)
     reason = event.get("finish_reason")
-    tokens = answer.tokens + (bool(new) if added is None else int(added))
-    return answer._replace(
-        text=answer.text + new,
-        tokens=tokens,
-        server_tokens=answer.server_tokens if added is None else tokens,
-        prompt_tokens=event.get("num_input_tokens", answer.prompt_tokens),
-        finish_reason=answer.finish_reason if reason in (None, "None") else reason,
-        ended=True,
-    )
+    if reason is not None and reason != "None":
+        answer.finish_reason = reason
+    answer.ended = True
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {

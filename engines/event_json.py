@@ -2,24 +2,32 @@
 """One event's JSON, and the errors that engines put inside events."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from engines.contract import Answer
+from engines.contract import Answer, EventData
 
 
-def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | None]:
-    """The event's object; or the answer as failed, and None, where it is no object or tells an error."""
-    try:
-        event = orjson.loads(data)
-    except ValueError:
-        return answer._replace(error=f"an event that is not JSON: {data[:200]}"), None
-    if not isinstance(event, dict):
-        return answer._replace(error=f"an event that is no object: {data[:200]}"), None
-    if event.get("error"):
-        return answer._replace(error=error_text(event["error"])), None
-    return answer, event
+def parse_event(answer: Answer, data: EventData) -> Mapping[str, Any] | None:
+    """The event's object; None, and the answer failed, where it is no object or tells an error."""
+    event: Mapping[str, Any]
+    if isinstance(data, bytes):
+        try:
+            event = orjson.loads(data)
+        except ValueError:
+            answer.error = f"an event that is not JSON: {_shown(data)}"
+            return None
+        if not isinstance(event, dict):
+            answer.error = f"an event that is no object: {_shown(data)}"
+            return None
+    else:
+        event = data
+    if error := event.get("error"):
+        answer.error = error_text(error)
+        return None
+    return event
 
 
 def error_text(error: Any) -> str:
@@ -27,3 +35,7 @@ def error_text(error: Any) -> str:
     if isinstance(error, dict) and "message" in error:
         return str(error["message"])
     return error if isinstance(error, str) else json.dumps(error)
+
+
+def _shown(data: bytes) -> str:
+    return data[:200].decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from engines.contract import (
     Checkpoint,
     Command,
     Engine,
+    EventData,
     Evidence,
     Knobs,
     Launch,
@@ -74,14 +75,16 @@ def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
     return Call("/v1/completions", json.dumps(body).encode())
 
 
-def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
+def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     """Text comes as deltas, `timings.predicted_n` as the total so far."""
-    answer, event = openai_wire.parse_event(answer, data)
+    event = openai_wire.parse_event(answer, data)
     if event is None:
-        return answer
+        return
     so_far = (event.get("timings") or {}).get("predicted_n", answer.tokens)
-    answer = answer._replace(tokens=max(answer.tokens, so_far))
-    return openai_wire.fold_usage(openai_wire.fold_choice(answer, event), event, missing_cached=None)
+    answer.tokens = max(answer.tokens, so_far)
+    for choice in event.get("choices") or ():
+        openai_wire.fold_choice(answer, choice)
+    openai_wire.fold_usage(answer, event, missing_cached=None)
 
 
 ENGINE: Final = Engine(

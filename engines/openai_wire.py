@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the OpenAI completions protocol that engines share: end markers, errors, usage."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from engines import event_json
-from engines.contract import Answer, Prompt
+from engines.contract import Answer, EventData, Prompt
 
-DONE: Final = "[DONE]"
+DONE: Final = b"[DONE]"
 
 
 def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
@@ -27,35 +28,29 @@ def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
     }
 
 
-def parse_event(answer: Answer, data: str) -> tuple[Answer, dict[str, Any] | None]:
-    """The event's object, or None where there is nothing to fold beyond the answer returned.
+def parse_event(answer: Answer, data: EventData) -> Mapping[str, Any] | None:
+    """The event's object, or None where there is nothing more to fold.
 
     `[DONE]` ends the answer; vLLM sends it after an error event, too.
     """
     if data == DONE:
-        return answer._replace(ended=True), None
+        answer.ended = True
+        return None
     return event_json.parse_event(answer, data)
 
 
-def fold_choice(answer: Answer, event: dict[str, Any]) -> Answer:
-    """Text and finish reason of the only choice; an event with no choices changes neither."""
-    choices = event.get("choices") or []
-    if not choices:
-        return answer
-    return answer._replace(
-        text=answer.text + (choices[0].get("text") or ""),
-        finish_reason=choices[0].get("finish_reason") or answer.finish_reason,
-    )
+def fold_choice(answer: Answer, choice: Mapping[str, Any]) -> None:
+    """Text and finish reason of the only choice."""
+    answer.text += choice.get("text") or ""
+    answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
 
 
-def fold_usage(answer: Answer, event: dict[str, Any], *, missing_cached: int | None) -> Answer:
+def fold_usage(answer: Answer, event: Mapping[str, Any], *, missing_cached: int | None) -> None:
     """The engine's own counts. `missing_cached` stands for an absent count of cached tokens."""
     usage = event.get("usage")
     if not usage:
-        return answer
-    details = usage.get("prompt_tokens_details") or {}
-    return answer._replace(
-        server_tokens=usage["completion_tokens"],
-        prompt_tokens=usage["prompt_tokens"],
-        cached_tokens=details.get("cached_tokens", missing_cached),
-    )
+        return
+    details = usage.get("prompt_tokens_details")
+    answer.server_tokens = usage["completion_tokens"]
+    answer.prompt_tokens = usage["prompt_tokens"]
+    answer.cached_tokens = details.get("cached_tokens", missing_cached) if details else missing_cached

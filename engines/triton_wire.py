@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines.contract import Answer, Call, Capabilities, Evidence, Probe, Prompt
+from engines.contract import Answer, Call, Capabilities, EventData, Evidence, Probe, Prompt
 from engines.event_json import parse_event
 
 CACHED: Final = "num_cached_tokens"
@@ -76,23 +76,23 @@ def generate_body(text: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
+def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     """Text and num_output_tokens are deltas. There is no end marker: the finish reason is the end.
 
     The backend writes Python's "None" for a reason that is still open.
     """
-    answer, event = parse_event(answer, data)
+    event = parse_event(answer, data)
     if event is None:
-        return answer
+        return
+    text, added = event.get("text_output", ""), event.get("num_output_tokens")
+    answer.text += text
+    if added is not None:
+        answer.tokens += added
+        answer.server_tokens = answer.tokens
+    elif text:
+        answer.tokens, answer.uncounted = answer.tokens + 1, True
+    answer.prompt_tokens = event.get("num_input_tokens", answer.prompt_tokens)
+    answer.cached_tokens = event.get(CACHED, answer.cached_tokens)
     reason = event.get("finish_reason")
-    reason = answer.finish_reason if reason in (None, "None") else reason
-    tokens = answer.tokens + event.get("num_output_tokens", 0)
-    return answer._replace(
-        text=answer.text + event.get("text_output", ""),
-        tokens=tokens,
-        server_tokens=tokens if capabilities.tokens_per_event else None,
-        prompt_tokens=event.get("num_input_tokens", answer.prompt_tokens),
-        cached_tokens=event.get(CACHED, answer.cached_tokens),
-        finish_reason=reason,
-        ended=reason is not None,
-    )
+    if reason is not None and reason != "None":
+        answer.finish_reason, answer.ended = reason, True

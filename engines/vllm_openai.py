@@ -12,6 +12,7 @@ from engines.contract import (
     Checkpoint,
     Command,
     Engine,
+    EventData,
     Evidence,
     Knobs,
     Launch,
@@ -97,15 +98,16 @@ def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
     return Call("/v1/completions", json.dumps(body).encode())
 
 
-def fold(answer: Answer, data: str, capabilities: Capabilities) -> Answer:
+def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     """Events carry deltas; one with empty text may still hold tokens. 0.20.2 leaves out a count of
     cached tokens that is zero, so absent is 0 (the server runs with prompt-token details on)."""
-    answer, event = openai_wire.parse_event(answer, data)
+    event = openai_wire.parse_event(answer, data)
     if event is None:
-        return answer
-    choices = event.get("choices") or [{}]
-    answer = answer._replace(tokens=answer.tokens + len(choices[0].get("token_ids") or ()))
-    return openai_wire.fold_usage(openai_wire.fold_choice(answer, event), event, missing_cached=0)
+        return
+    for choice in event.get("choices") or ():
+        answer.tokens += len(choice.get("token_ids") or ())
+        openai_wire.fold_choice(answer, choice)
+    openai_wire.fold_usage(answer, event, missing_cached=0)
 
 
 ENGINE: Final = Engine(

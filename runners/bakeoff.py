@@ -10,7 +10,7 @@ from runners.cell import Kitchen, draw, run_cell
 from runners.cells import Life
 from runners.environments import Say
 from runners.launch.server import Server
-from runners.report.record import LedgerEntry, LifeRecord, write_launch, write_model
+from runners.report.record import LedgerEntry, LifeRecord, trace_fields, write_launch, write_model
 from runners.session import Session
 from runners.verify import Verified, verify
 
@@ -98,6 +98,6 @@ def _life_record(session: Session, life: Life, server: Server, verified: Verifie
         start_up_s=server.start_s,
         capabilities=asdict(verified.capabilities),
         ledger=tuple(LedgerEntry(name=r.name, value=r.value, source=r.source, kind=r.kind) for r in verified.ledger),
-        canary=asdict(verified.canary),
+        canary=trace_fields(verified.canary),
         cells=tuple(cell.name for cell in life.cells),
     )

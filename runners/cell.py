@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from engines.contract import Answer, Call, Counters, Prompt
+from engines.contract import Answer, Call, Counters, EventData, Prompt
 from runners.cells import Cell, Life
 from runners.environments import Say
 from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
 from runners.load.drive import Driven, Load, drive
-from runners.load.fold import fold_exchange
+from runners.load.fold import Folding, fold_all
 from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
 from runners.load.workload import Draw, fingerprint
@@ -84,7 +84,7 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> None:
     _still_alive(kitchen, driven)
     sent = float(len(driven.exchanges))
     after = kitchen.counters(None if before.requests is None else before.requests + sent)
-    traces = _fold(kitchen, driven)
+    traces = fold_all(driven, _folding(kitchen))
     summary = _summary(kitchen, cell, driven, traces, before, after)
     write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
     record = _record(kitchen, cell, started_at, before, after, clock.phases(), summary)
@@ -111,13 +111,13 @@ def _still_alive(kitchen: Kitchen, driven: Driven) -> None:
         raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{words}")
 
 
-def _fold(kitchen: Kitchen, driven: Driven) -> list[Trace]:
+def _folding(kitchen: Kitchen) -> Folding:
     engine, capabilities = kitchen.contestant.engine, kitchen.verified.capabilities
 
-    def fold(answer: Answer, data: str) -> Answer:
-        return engine.fold(answer, data, capabilities)
+    def fold(answer: Answer, data: EventData) -> None:
+        engine.fold(answer, data, capabilities)
 
-    return [fold_exchange(e, fold, kitchen.session.rendering.tokens) for e in driven.exchanges]
+    return Folding(fold, kitchen.session.rendering.token_ends)
 
 
 def _summary(

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,11 +14,12 @@ from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
 from runners.errors import MendableError
 from runners.load.drive import Driven, Load, drive
-from runners.load.fold import fold_exchange
+from runners.load.fold import Folding, fold_all
 from runners.load.pacing import constant, gamma
 from runners.load.proof import nearest, prove
 from runners.load.trace import Trace
 from runners.load.wire import check_address
+from runners.report.columns import list_column, write_table
 
 WORDS = "The quick brown fox jumps over the lazy dog near the old stone bridge"
 
@@ -55,9 +56,7 @@ def run_drive(asked: Drive, *, as_json: bool) -> None:
         raise DriveError(f"--out {asked.out}: it holds traces already; choose another folder")
     check_address(asked.url)
     driven = drive(_load(asked), _prompts(asked), _encode(dialect, asked.model), asked.url)
-    traces = [
-        fold_exchange(e, dialect.fold, lambda _: None, needs_reason=dialect.gives_reason) for e in driven.exchanges
-    ]
+    traces = fold_all(driven, Folding(dialect.fold, needs_reason=dialect.gives_reason))
     summary = summarize_drive(driven, traces, None if asked.rate else asked.streams)
     asked.out.mkdir(parents=True, exist_ok=True)
     write_drive_traces(asked.out / "traces.parquet", driven, traces)
@@ -98,10 +97,10 @@ def summarize_drive(driven: Driven, traces: Sequence[Trace], slots: int | None) 
     """Figures of the whole run, in seconds and tokens; None is unknown."""
     done = [t for t in traces if t.error is None and t.timeline]
     first_s = min((t.due_s for t in traces), default=0.0)
-    last_s = max((t.timeline[-1].at_s for t in done), default=math.nan)
+    last_s = max((t.timeline.at_s[-1] for t in done), default=math.nan)
     tokens = sum(t.tokens for t in done)
     spent_s = last_s - first_s if done else None
-    gaps = [later.at_s - earlier.at_s for t in done for earlier, later in zip(t.timeline, t.timeline[1:], strict=False)]
+    gaps = [later - earlier for t in done for earlier, later in pairwise(t.timeline.at_s)]
     return {
         "requests": len(traces),
         "done": len(done),
@@ -111,11 +110,11 @@ def summarize_drive(driven: Driven, traces: Sequence[Trace], slots: int | None) 
         "tokens": tokens,
         "duration_s": spent_s,
         "output_tokens_per_s": tokens / spent_s if spent_s else None,
-        "ttft_token_s": _quantiles([t.timeline[0].at_s - t.due_s for t in done]),
+        "ttft_token_s": _quantiles([t.timeline.at_s[0] - t.due_s for t in done]),
         "ttft_visible_s": _quantiles([t.visible_s - t.due_s for t in done if t.visible_s is not None]),
         "event_gap_s": _quantiles(gaps),
         "event_gap_mean_s": fmean(gaps) if gaps else None,
-        "e2e_s": _quantiles([t.timeline[-1].at_s - t.due_s for t in done]),
+        "e2e_s": _quantiles([t.timeline.at_s[-1] - t.due_s for t in done]),
         "client": prove(driven, traces, traces, slots).model_dump(),
     }
 
@@ -136,32 +135,29 @@ def _errors(traces: Sequence[Trace]) -> dict[str, int]:
 def write_drive_traces(path: Path, driven: Driven, traces: Sequence[Trace]) -> None:
     """One row a request. All times are nanoseconds of CLOCK_MONOTONIC; `event_ns` and `event_tokens`
     list the events that brought tokens, by the kernel's stamp where there is one."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import numpy as np
 
     def ns(seconds: float | None) -> int | None:
         return None if seconds is None else driven.start_ns + round(seconds * 1e9)
+
+    def all_ns(seconds: Any) -> Any:
+        return driven.start_ns + np.rint(np.asarray(seconds) * 1e9).astype(np.int64)
 
     columns = {
         "request_id": [t.request_id for t in traces],
         "due_ns": [ns(t.due_s) for t in traces],
         "sent_ns": [ns(t.sent_s) for t in traces],
-        "event_ns": [[ns(tick.at_s) for tick in t.timeline] for t in traces],
-        "event_user_ns": [[ns(tick.user_s) for tick in t.timeline] for t in traces],
-        "event_tokens": [_added(t) for t in traces],
+        "event_ns": list_column(all_ns(t.timeline.at_s) for t in traces),
+        "event_user_ns": list_column(all_ns(t.timeline.user_s) for t in traces),
+        "event_tokens": list_column(np.diff(t.timeline.tokens, prepend=0) for t in traces),
         "visible_ns": [ns(t.visible_s) for t in traces],
         "end_ns": [ns(t.end_s) for t in traces],
         "server_tokens": [t.server_tokens for t in traces],
         "finish_reason": [t.finish_reason for t in traces],
-        "status": [e.status for e in driven.exchanges],
+        "status": [t.status for t in traces],
         "error": [t.error for t in traces],
     }
-    pq.write_table(pa.table(columns), path)
-
-
-def _added(trace: Trace) -> list[int]:
-    totals = [tick.tokens for tick in trace.timeline]
-    return [total - before for before, total in zip([0, *totals], totals, strict=False)]
+    write_table(path, columns)
 
 
 def _told(summary: dict[str, Any]) -> str:

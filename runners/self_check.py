@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS
 from runners.load.drive import Load, drive
-from runners.load.fold import fold_exchange
+from runners.load.fold import Folding, fold_all
 from runners.load.proof import ClientProof, prove
 
 HEADROOM: Final = 1.5
@@ -53,10 +53,10 @@ def check_client(streams: int, fastest_events_per_s: float) -> SelfCheck:
     load = Load(streams, request_s, SECONDS, 0.0, 30.0, 60.0)
     with null_server(gap_s) as url:
         driven = drive(load, repeat(prompt), encode, url)
-    traces = [fold_exchange(e, dialect.fold, lambda _: None) for e in driven.exchanges]
+    traces = fold_all(driven, Folding(dialect.fold))
     done = [t for t in traces if t.error is None]
     # A request that is served on time takes request_s; what it took longer was lost to client or server.
-    spent_s = sum(t.timeline[-1].at_s - t.due_s for t in done)
+    spent_s = sum(t.timeline.at_s[-1] - t.due_s for t in done)
     share = len(done) * request_s / spent_s if spent_s else 0.0
     return SelfCheck(
         streams=streams,

@@ -7,7 +7,7 @@ from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, R
 from runners.errors import MendableError
 from runners.launch.server import Server
 from runners.load.drive import Load, drive
-from runners.load.fold import fold_exchange
+from runners.load.fold import Folding, fold_all
 from runners.load.scrape import ask
 from runners.load.trace import Trace
 from runners.load.workload import Rendering
@@ -77,9 +77,8 @@ def _canary(server: Server, engine: Engine, capabilities: Capabilities, prompt: 
         requests=1,
     )
     driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), server.url)
-    return fold_exchange(
-        driven.exchanges[0], lambda answer, data: engine.fold(answer, data, capabilities), rendering.tokens
-    )
+    folding = Folding(lambda answer, data: engine.fold(answer, data, capabilities), rendering.token_ends)
+    return fold_all(driven, folding)[0]
 
 
 def _special_tokens(trace: Trace) -> LedgerRow:

@@ -203,7 +203,7 @@ VLLM = ENGINES["vllm_openai"]
 def fold_all(engine: Engine, *events: str) -> Answer:
     answer = Answer()
     for event in events:
-        answer = engine.fold(answer, event, ANY)
+        engine.fold(answer, event.encode(), ANY)
     return answer
 
 

@@ -6,9 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from runners.load.trace import Tick, Trace
+from runners.load.trace import Timeline, Trace
 from runners.report import metrics
 from runners.report.metrics import Quantile, quantile
+
+
+def timeline(*events: tuple[float, float, int]) -> Timeline:
+    """From time by the kernel, time by the client, tokens so far."""
+    made = Timeline()
+    for event in events:
+        made.add(*event)
+    return made
+
 
 TRACE = Trace(
     index=0,
@@ -19,16 +28,19 @@ TRACE = Trace(
     end_s=4.0,
     input_tokens=10,
     max_tokens=7,
-    timeline=(Tick(2.0, 2.5, 1), Tick(2.5, 2.75, 3), Tick(3.5, 3.5, 7)),
+    timeline=timeline((2.0, 2.5, 1), (2.5, 2.75, 3), (3.5, 3.5, 7)),
     visible_s=2.5,
     prompt_tokens=10,
     cached_tokens=4,
     server_tokens=7,
     client_tokens=7,
     finish_reason="length",
+    status=200,
     error=None,
     events=3,
     coalesced=0,
+    reads=3,
+    stamped_reads=3,
 )
 
 
@@ -41,7 +53,7 @@ def test_times_run_from_the_due_time_and_use_kernel_stamps() -> None:
 def test_tpot_leaves_out_the_tokens_of_the_first_event() -> None:
     """(3.5 - 2.0) s for 7 - 1 tokens."""
     assert metrics.tpot_s(TRACE) == 0.25
-    assert metrics.tpot_s(replace(TRACE, timeline=(Tick(2.0, 2.0, 7),))) is None
+    assert metrics.tpot_s(replace(TRACE, timeline=timeline((2.0, 2.0, 7)))) is None
 
 
 def test_a_failed_request_counts_as_infinite() -> None:

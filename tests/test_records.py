@@ -17,7 +17,7 @@ import yaml
 from engines.contract import Capabilities, Counters
 from runners.config import Span, WorkloadConfig
 from runners.load.drive import Driven
-from runners.load.trace import Tick, Trace
+from runners.load.trace import Trace
 from runners.report.record import (
     AlreadyWrittenError,
     CellRecord,
@@ -33,7 +33,7 @@ from runners.report.record import (
 from runners.report.summary import Measured, summarize
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
 from tests.test_config import GOOD
-from tests.test_metrics import TRACE
+from tests.test_metrics import TRACE, timeline
 
 WORKLOAD = WorkloadConfig(
     name="w", input_tokens=Span(low=10, high=10), output_tokens=Span(low=4, high=4), concurrency=(1,)
@@ -43,14 +43,14 @@ CAPABILITIES = Capabilities("m", "1.2", "front", 512, True, True, True, False)
 
 def trace(index: int, due_s: float) -> Trace:
     """Half a second to the first token, then three more, half a second apart: 2 s in all."""
-    ticks = tuple(Tick(due_s + 0.5 * k, due_s + 0.5 * k, k) for k in (1, 2, 3, 4))
+    times = [due_s + 0.5 * k for k in (1, 2, 3, 4)]
     return replace(
         TRACE,
         index=index,
         due_s=due_s,
         sent_s=due_s,
         end_s=due_s + 2.0,
-        timeline=ticks,
+        timeline=timeline(*zip(times, times, (1, 2, 3, 4), strict=True)),
         visible_s=due_s + 0.5,
         max_tokens=4,
         server_tokens=4,
@@ -270,5 +270,5 @@ def test_traces_in_parquet(tmp_path: Path) -> None:
     frame = pd.read_parquet(tmp_path / "t.parquet")
     assert list(frame["due_s"]) == [0.0, 2.0]
     assert list(frame["tick_tokens"][1]) == [1, 2, 3, 4]
-    assert list(frame["tick_kernel_s"][1]) == [2.5, 3.0, 3.5, 4.0]
+    assert list(frame["tick_at_s"][1]) == [2.5, 3.0, 3.5, 4.0]
     assert frame["error"].isna().all()

@@ -8,8 +8,9 @@ import pytest
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS
 from runners.load.drive import Load, drive
-from runners.load.fold import fold_exchange
+from runners.load.fold import Folding, fold_all
 from runners.self_check import check_client, null_server
+from tests.test_fold import word_ends
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 17])
@@ -22,7 +23,7 @@ def test_the_null_server_answers_like_an_engine(tokens: int) -> None:
 
     with null_server(0.001) as url:
         driven = drive(Load(2, 0.0, 0.0, 0.0, 30.0, 60.0, 6), repeat(prompt), encode, url)
-    traces = [fold_exchange(e, dialect.fold, lambda text: len(text.split())) for e in driven.exchanges]
+    traces = fold_all(driven, Folding(dialect.fold, word_ends))
     assert [t.error for t in traces] == [None] * 6
     assert {(t.tokens, t.server_tokens, t.client_tokens) for t in traces} == {(tokens, tokens, tokens)}
     assert driven.connects == 2

@@ -61,7 +61,7 @@ def test_chunk_text_that_looks_like_the_end() -> None:
 def test_kernel_stamps_precede_our_own() -> None:
     exchange = only([[chunked(b"data: a\n\n")]])
     length, kernel_s, user_s = exchange.reads
-    assert length == len(exchange.body)
+    assert length == exchange.body.length
     assert exchange.sent_s is not None
     assert exchange.sent_s <= kernel_s <= user_s
 

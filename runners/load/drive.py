@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from engines.contract import Call, Prompt
 from runners.load.priority import foremost, waited_for_cpu_s
+from runners.load.spool import Received, Spool
 from runners.load.trace import Exchange
 from runners.load.wire import CellClock, Connection, request_bytes, target_of
 
@@ -63,6 +64,7 @@ class Driven:
     """What came back, raw. `steady_s` is None where some slot never finished a request."""
 
     exchanges: list[Exchange] = field(default_factory=list)
+    spool: Spool = field(default_factory=Spool)
     start_ns: int = 0
     cpu_s: float = 0.0
     steady_s: float | None = None
@@ -168,13 +170,15 @@ class _Drive:
 
     async def _one(self, connection: Connection, slot: int, due_s: float) -> Exchange:
         prompt, request_id, request = self._encoded.take()
-        exchange = Exchange(len(self._driven.exchanges), slot, prompt, due_s, request_id)
+        body = Received(self._driven.spool)
+        exchange = Exchange(len(self._driven.exchanges), slot, prompt, due_s, request_id, body)
         self._driven.exchanges.append(exchange)
         self._driven.last_send_s = self._clock()
         self._active[connection] = exchange
         exchange.last_activity_s = self._clock()
         await connection.exchange(request, exchange)
         del self._active[connection]
+        self._driven.spool.keep(body)
         return exchange
 
     def _note(self, exchange: Exchange) -> None:

@@ -7,41 +7,32 @@ is whole when it is parsed, so where it was cut does not matter.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
-class Event(NamedTuple):
-    """The data of one event, and the number of the read whose arrival completed it."""
+def events(body: bytes, ends: Sequence[float]) -> Iterator[tuple[bytes, int]]:
+    """Data of each event that has some, and the number of the read whose arrival completed it.
 
-    data: str
-    read: int
-
-
-def events(body: bytes, ends: Sequence[float]) -> Iterator[Event]:
-    """Events with data, in order. `ends` is the body's length after each read. An event that the
-    body's end leaves unfinished is none."""
+    `ends` is the body's length after each read. An event that the body's end leaves unfinished is none.
+    """
     read = 0
-    for data, end in _blocks(body):
+    for data, end in _blocks_by_line(body) if b"\r" in body else _blocks(body):
         while ends[read] < end:
             read += 1
-        yield Event(data.decode("utf-8", "replace"), read)
+        yield data, read
 
 
 def _blocks(body: bytes) -> Iterator[tuple[bytes, int]]:
-    """Data of each event and where the empty line behind it ends."""
-    if b"\r" in body:
-        yield from _blocks_by_line(body)
-        return
+    """Data of each event and where the empty line behind it ends; lines end in LF alone."""
     start = 0
     while (cut := body.find(b"\n\n", start)) >= 0:
-        block = body[start:cut]
+        if body.startswith(b"data: ", start) and body.find(b"\n", start, cut) < 0:
+            yield body[start + 6 : cut], cut + 2
+        elif data := _data(body[start:cut].split(b"\n")):
+            yield b"\n".join(data), cut + 2
         start = cut + 2
-        if block.startswith(b"data: ") and b"\n" not in block:
-            yield block[6:], start
-        elif data := _data(block.split(b"\n")):
-            yield b"\n".join(data), start
 
 
 def _blocks_by_line(body: bytes) -> Iterator[tuple[bytes, int]]:

@@ -2,12 +2,13 @@
 """What the client can be held to: how late it was, how idle, how much of its time it had to wait."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import sub
 
 from pydantic import BaseModel, ConfigDict
 
 from runners.load.drive import Driven
-from runners.load.trace import Exchange, Trace
+from runners.load.trace import Trace
 
 
 class ClientProof(BaseModel):
@@ -38,8 +39,8 @@ class ClientProof(BaseModel):
 def prove(driven: Driven, traces: Sequence[Trace], inside: Sequence[Trace], slots: int | None) -> ClientProof:
     """`inside` are the requests due in the window, whose lag counts; `slots` is None in open loop."""
     lags = sorted(t.sent_s - t.due_s for t in inside if t.sent_s is not None)
-    lateness = sorted(_lateness(driven.exchanges))
-    reads = sum(len(e.reads) // 3 for e in driven.exchanges)
+    lateness = sorted(_lateness(traces))
+    reads = sum(t.reads for t in traces)
     events = sum(t.events for t in traces)
     whole_s = driven.end_s
     return ClientProof(
@@ -48,7 +49,7 @@ def prove(driven: Driven, traces: Sequence[Trace], inside: Sequence[Trace], slot
         lateness_p99_s=nearest(lateness, 0.99),
         slot_idle_share=driven.idle_slot_s / (slots * whole_s) if slots and whole_s else None,
         coalesced_share=sum(t.coalesced for t in traces) / events if events else None,
-        kernel_stamps_share=len(lateness) / reads if reads else None,
+        kernel_stamps_share=sum(t.stamped_reads for t in traces) / reads if reads else None,
         cpu_s=driven.cpu_s,
         waited_for_cpu_share=None if driven.waited_for_cpu_s is None else driven.waited_for_cpu_s / whole_s,
         realtime=driven.realtime,
@@ -63,10 +64,8 @@ def nearest(ordered: Sequence[float], q: float) -> float | None:
     return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
 
 
-def _lateness(exchanges: Sequence[Exchange]) -> list[float]:
-    return [
-        user_s - kernel_s
-        for exchange in exchanges
-        for kernel_s, user_s in zip(exchange.reads[1::3], exchange.reads[2::3], strict=True)
-        if not math.isnan(kernel_s)
-    ]
+def _lateness(traces: Sequence[Trace]) -> Iterator[float]:
+    """Of events with tokens, where the kernel stamped every read."""
+    for trace in traces:
+        if trace.stamped_reads == trace.reads:
+            yield from map(sub, trace.timeline.user_s, trace.timeline.at_s)

@@ -23,8 +23,8 @@ from runners.load.trace import Exchange
 SO_TIMESTAMPNS: Final = 35
 """asm-generic/socket.h: SO_TIMESTAMPNS_OLD, a pair of longs in the clock CLOCK_REALTIME."""
 READ_SIZE: Final = 1 << 16
-MOST_BODY: Final = 64 << 20
-"""No answer of tokens is so long; what is longer ends as failed, with bounded memory."""
+MOST_BODY: Final = 1 << 30
+"""What is longer ends as failed. Where each event repeats the text so far, 16,000 tokens are half of it."""
 CONTROL_SIZE: Final = 128
 TIMESPEC: Final = struct.Struct("@ll")
 
@@ -216,14 +216,15 @@ class Connection:
             self._end_of_stream()
             return
         self._heard = True
-        before = len(exchange.body)
+        before = exchange.body.length
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._finish(f"not HTTP: {error}")
-        if len(exchange.body) > before:
-            exchange.reads.extend((len(exchange.body), self._kernel_s, self._user_s))
-        if len(exchange.body) > MOST_BODY:
+        length = exchange.body.length
+        if length > before:
+            exchange.reads.extend((length, self._kernel_s, self._user_s))
+        if length > MOST_BODY:
             self._finish(f"an answer of more than {MOST_BODY >> 20} MiB")
 
     def _kernel_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float:
@@ -255,7 +256,7 @@ class Connection:
 
     def on_body(self, body: bytes) -> None:
         if self._exchange is not None:
-            self._exchange.body += body
+            self._exchange.body.add(body)
 
     def on_message_complete(self) -> None:
         if self._exchange is None or self._done is None or self._done.done():

@@ -8,6 +8,7 @@ run are not independent.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ def _ranks(n: int, q: float) -> tuple[int, int]:
 
 def ttft_token_s(trace: Trace) -> float:
     """Time from T0 to the first event with a token; infinite for a failed request."""
-    return math.inf if trace.error or not trace.timeline else trace.timeline[0].at_s - trace.due_s
+    return math.inf if trace.error or not trace.timeline else trace.timeline.at_s[0] - trace.due_s
 
 
 def ttft_visible_s(trace: Trace) -> float:
@@ -65,28 +66,27 @@ def ttft_visible_s(trace: Trace) -> float:
 
 def e2e_s(trace: Trace) -> float:
     """Time from T0 to the last event with a token; infinite for a failed request."""
-    return math.inf if trace.error or not trace.timeline else trace.timeline[-1].at_s - trace.due_s
+    return math.inf if trace.error or not trace.timeline else trace.timeline.at_s[-1] - trace.due_s
 
 
 def tpot_s(trace: Trace) -> float | None:
     """(last - first time) / (tokens - tokens in the first event); None where the first event held all."""
     if trace.error or not trace.timeline:
         return math.inf
-    first, last = trace.timeline[0], trace.timeline[-1]
-    later = last.tokens - first.tokens
-    return (last.at_s - first.at_s) / later if later else None
+    at_s, tokens = trace.timeline.at_s, trace.timeline.tokens
+    later = tokens[-1] - tokens[0]
+    return (at_s[-1] - at_s[0]) / later if later else None
 
 
 def tokens_between(traces: Sequence[Trace], start_s: float, end_s: float) -> int:
     """Tokens whose time lies in [start, end), of requests that did not fail."""
-    total = 0
-    for trace in traces:
-        before = 0
-        for tick in trace.timeline if trace.error is None else ():
-            if start_s <= tick.at_s < end_s:
-                total += tick.tokens - before
-            before = tick.tokens
-    return total
+    return sum(_tokens_before(t, end_s) - _tokens_before(t, start_s) for t in traces if t.error is None)
+
+
+def _tokens_before(trace: Trace, time_s: float) -> int:
+    """Tokens generated before a time; stamps of one stream do not run backwards."""
+    number = bisect_left(trace.timeline.at_s, time_s)
+    return trace.timeline.tokens[number - 1] if number else 0
 
 
 def share(part: float | None, whole: float | None) -> float | None:

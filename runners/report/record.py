@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from engines.contract import Counters, Launch
 from runners.errors import MendableError
 from runners.load.proof import ClientProof
-from runners.load.trace import Trace
+from runners.load.trace import Timeline, Trace
+from runners.report.columns import list_column, write_table
 from runners.report.metrics import Quantile
 
 SCHEMA_VERSION: Final = 1
@@ -153,23 +154,20 @@ def write_launch(path: Path, launch: Launch) -> None:
     write_once(path, json.dumps(asdict(launch), indent=2) + "\n")
 
 
+def trace_fields(trace: Trace) -> dict[str, Any]:
+    """A trace as JSON has it."""
+    fields = {name: getattr(trace, name) for name in Trace.__dataclass_fields__}
+    return fields | {"timeline": {name: getattr(trace.timeline, name).tolist() for name in Timeline.__slots__}}
+
+
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:
     """All traces of a cell in Parquet: one row a request, its timeline as three lists."""
-    import pandas as pd
-
-    rows = [_row(trace) for trace in traces]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    pd.DataFrame(rows).to_parquet(part, index=False)
-    os.link(part, path)
-    part.unlink()
-
-
-def _row(trace: Trace) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(trace, name) for name in Trace.__dataclass_fields__ if name != "timeline"}
-    row["tick_kernel_s"] = [tick.kernel_s for tick in trace.timeline]
-    row["tick_user_s"] = [tick.user_s for tick in trace.timeline]
-    row["tick_tokens"] = [tick.tokens for tick in trace.timeline]
-    return row
+    names = [name for name in Trace.__dataclass_fields__ if name != "timeline"]
+    columns: dict[str, Any] = {name: [getattr(trace, name) for trace in traces] for name in names}
+    columns["tick_at_s"] = list_column(t.timeline.at_s for t in traces)
+    columns["tick_user_s"] = list_column(t.timeline.user_s for t in traces)
+    columns["tick_tokens"] = list_column(t.timeline.tokens for t in traces)
+    write_table(path, columns)
 
 
 class Run(_Written):

@@ -106,7 +106,7 @@ def _whole_run(done: Sequence[Trace]) -> float | None:
     """Tokens of completed requests from the first due time to the last token, ramp and drain included."""
     if not done:
         return None
-    last_s = max(t.timeline[-1].at_s for t in done if t.timeline)
+    last_s = max(t.timeline.at_s[-1] for t in done if t.timeline)
     return share(sum(t.tokens for t in done), last_s - min(t.due_s for t in done))
 
 
