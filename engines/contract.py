@@ -96,8 +96,8 @@ class Launch:
     """Everything a runner needs to bring an engine up: files first, then commands, then the server.
 
     `files` maps paths below `Place.folder` to their text, `links` to the files they point at.
-    `metrics_url` is where probes of the metrics port go, `gpus` whose memory has to be free again
-    after the end.
+    `metrics_url` is where probes of the metrics port go, `grpc_url` (grpc://HOST:PORT) where Triton's
+    calls go, `gpus` whose memory has to be free again after the end.
     """
 
     files: Mapping[str, str]
@@ -109,6 +109,7 @@ class Launch:
     ready_path: str
     ports: tuple[int, ...]
     gpus: tuple[int, ...] = ()
+    grpc_url: str | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Dialect:
     """A protocol: how a request is put, and how an event changes the answer.
 
     `encode` takes prompt, model and request id; `fold` is as an engine's. `gives_reason`: an answer without
-    a finish reason is broken off; elsewhere the body's own end is the end.
+    a finish reason is broken off; elsewhere the body's own end is the end. `tensors`: Triton's, over gRPC too.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Dialect:
     encode: Callable[[Prompt, str, str], Call]
     fold: Callable[[Answer, EventData], None]
     gives_reason: bool
+    tensors: bool
 
 
 def _openai(prompt: Prompt, model: str, _request_id: str) -> Call:
@@ -151,10 +152,10 @@ def _fold_triton(answer: Answer, data: EventData, *, whole_text: bool) -> None:
 DIALECTS: Final[Mapping[str, Dialect]] = {
     dialect.name: dialect
     for dialect in (
-        Dialect("openai", "completions", _openai, _fold_openai, True),
-        Dialect("openai-chat", "chat completions", _openai_chat, _fold_openai, True),
-        Dialect("triton-llmapi", "TensorRT-LLM's LLM API model", _triton_llmapi, _fold_whole, False),
-        Dialect("triton-ensemble", "TensorRT-LLM's compiled ensemble", _triton_ensemble, _fold_deltas, False),
-        Dialect("triton-vllm", "Triton's vLLM backend", _triton_vllm, _fold_deltas, False),
+        Dialect("openai", "completions", _openai, _fold_openai, True, False),
+        Dialect("openai-chat", "chat completions", _openai_chat, _fold_openai, True, False),
+        Dialect("triton-llmapi", "TensorRT-LLM's LLM API model", _triton_llmapi, _fold_whole, False, True),
+        Dialect("triton-ensemble", "TensorRT-LLM's compiled ensemble", _triton_ensemble, _fold_deltas, False, True),
+        Dialect("triton-vllm", "Triton's vLLM backend", _triton_vllm, _fold_deltas, False, True),
     )
 }

@@ -62,6 +62,7 @@ def launch(place: Place, model: str, engine_args: Mapping[str, Any], env: Mappin
         ready_path="/v2/health/ready",
         ports=(place.http_port, place.grpc_port, place.metrics_port),
         gpus=place.gpus,
+        grpc_url=f"grpc://127.0.0.1:{place.grpc_port}",
     )
 
 

@@ -45,7 +45,7 @@ def capabilities(
     return Capabilities(
         model=config.get("name", ""),
         engine_version=engine_version,
-        front_end=f"Triton {server.get('version', '?')} HTTP",
+        front_end=f"Triton {server.get('version', '?')}",
         max_model_len=max_model_len,
         tokens_per_event="num_output_tokens" in outputs,
         forces_length=True,

@@ -10,6 +10,7 @@ from runners.cell import Kitchen, draw, run_cell
 from runners.cells import Life
 from runners.environments import Say
 from runners.launch.server import Server
+from runners.load.transport import Transport, transport_of
 from runners.report.record import LedgerEntry, LifeRecord, trace_fields, write_launch, write_model
 from runners.session import Session
 from runners.verify import Verified, verify
@@ -51,9 +52,10 @@ def live(session: Session, life: Life, folder: Path, say: Say) -> None:
     write_launch(folder / "launch.json", launch)
     with contestant.runner.up(launch, folder / "engine") as server:
         say(_up(server))
-        verified = verified_server(session, life, server, served_name)
+        transport = transport_of(server.address(life.contender.transport), life.contender.transport)
+        verified = verified_server(session, life, server, transport, served_name)
         for cell in life.cells:
-            run_cell(Kitchen(session, life, contestant, server, verified, folder, say), cell)
+            run_cell(Kitchen(session, life, contestant, server, transport, verified, folder, say), cell)
     write_model(folder / "life.json", _life_record(session, life, server, verified))
 
 
@@ -75,13 +77,13 @@ def _fresh_folder(folder: Path, life: Life) -> Path:
     return mine
 
 
-def verified_server(session: Session, life: Life, server: Server, served_name: str) -> Verified:
+def verified_server(session: Session, life: Life, server: Server, transport: Transport, served_name: str) -> Verified:
     """The server's capabilities and ledger. A served name of ours is demanded where we started it."""
     contestant = session.contestants[life.contender.name]
     ours = served_name if contestant.environment else life.contender.model
     canary = next(draw(session, life.cells[0], "canary").prompts())
     knobs = session.bakeoff.knobs_of(life.contender)
-    return verify(server, contestant.engine, ours, knobs.max_model_len, canary, session.rendering)
+    return verify(server, transport, contestant.engine, ours, knobs.max_model_len, canary, session.rendering)
 
 
 def _life_record(session: Session, life: Life, server: Server, verified: Verified) -> LifeRecord:
@@ -94,6 +96,7 @@ def _life_record(session: Session, life: Life, server: Server, verified: Verifie
         engine_version=verified.capabilities.engine_version,
         front_end=verified.capabilities.front_end,
         runner=contestant.config.runner,
+        transport=contestant.config.transport,
         environment=contestant.environment.recipe.name if contestant.environment else None,
         start_up_s=server.start_s,
         capabilities=asdict(verified.capabilities),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cell: warm up, settle, drive, settle, sum up, write."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -14,10 +15,13 @@ from runners.cells import Cell, Life
 from runners.environments import Say
 from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
-from runners.load.drive import Driven, Load, drive
-from runners.load.fold import Folding, fold_all
+from runners.load.drive import drive
+from runners.load.fold import Folding, ends_by, fold_all
+from runners.load.load import Arrivals, Driven, Load
+from runners.load.pacing import constant, gamma
 from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
+from runners.load.transport import Transport
 from runners.load.workload import Draw, fingerprint
 from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
 from runners.report.summary import Measured, summarize
@@ -29,6 +33,8 @@ WINDOW_E2E = 12.0
 """The window lasts at least so many mean request times, two more than a verdict needs: the mean is
 that of the requests so far, and the last ones may be slower."""
 REQUEST_LIMIT_IDLES = 20.0
+MOST_WARM = 32
+"""Slots that warm up for a rate."""
 FINGERPRINTED = 64
 """Prompts of a cell that its fingerprint covers: a faster engine is asked more of the same sequence."""
 
@@ -38,7 +44,7 @@ def draw(session: Session, cell: Cell, purpose: str) -> Draw:
 
     Shared openings belong to a workload's level in a block: no other cell of the life knows them.
     """
-    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level)
+    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level.name)
     return Draw(
         rendering=session.rendering,
         workload=cell.workload,
@@ -57,6 +63,7 @@ class Kitchen:
     life: Life
     contestant: Contestant
     server: Server
+    transport: Transport
     verified: Verified
     folder: Path
     say: Say
@@ -72,15 +79,15 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> None:
     """Warm up, settle, drive, settle, sum up, write."""
     clock = _Stopwatch()
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    load = _load(kitchen, cell, 0.0)
     with clock.phase("warm-up"):
-        request_s = warm_up(load, draw(kitchen.session, cell, "warm-up").prompts(), kitchen.encode, kitchen.server.url)
+        load, prompts = _warm_up_load(kitchen, cell), draw(kitchen.session, cell, "warm-up").prompts()
+        request_s = warm_up(load, prompts, kitchen.encode, kitchen.transport)
     before = kitchen.counters(None)
     load = _load(kitchen, cell, request_s)
     window_s = max(load.window_s, load.window_e2e * request_s)
     kitchen.say(f"  {cell.workload.name} at {cell.level}: warm, driving for about {window_s:.0f} s")
     with clock.phase("drive"):
-        driven = drive(load, draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.server.url)
+        driven = drive(load, draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.transport)
     _still_alive(kitchen, driven)
     sent = float(len(driven.exchanges))
     after = kitchen.counters(None if before.requests is None else before.requests + sent)
@@ -92,11 +99,33 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> None:
     kitchen.say(_told(summary))
 
 
+def _warm_up_load(kitchen: Kitchen, cell: Cell) -> Load:
+    """Closed loop; for a rate, as many slots as requests are due in a second."""
+    load = _load(kitchen, cell, 0.0)
+    slots = int(cell.level.value) if load.arrivals is None else min(load.level, MOST_WARM, math.ceil(cell.level.value))
+    return replace(load, level=slots, arrivals=None)
+
+
+def _arrivals(kitchen: Kitchen, cell: Cell, request_s: float) -> Arrivals | None:
+    """The same due times for every contender of a block; None is closed loop."""
+    if cell.level.kind == "concurrency":
+        return None
+    bakeoff, workload, rate = kitchen.session.bakeoff, cell.workload, cell.level.value
+    if workload.arrivals == "constant":
+        due_s = constant(rate)
+    else:
+        due_s = gamma(rate, workload.burstiness or 1.0, (bakeoff.seed, cell.block, cell.name))
+    expected = math.ceil(1.2 * rate * (workload.ramp_s + bakeoff.window_s))
+    return Arrivals(due_s, expected, math.ceil(2 * rate * request_s), workload.ramp_s)
+
+
 def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
     bakeoff = kitchen.session.bakeoff
+    closed = cell.level.kind == "concurrency"
     return Load(
-        level=cell.level,
+        level=int(cell.level.value) if closed else cell.workload.max_in_flight,
         spread_s=request_s,
+        arrivals=_arrivals(kitchen, cell, request_s),
         window_s=bakeoff.window_s,
         window_e2e=WINDOW_E2E,
         idle_limit_s=bakeoff.idle_limit_s,
@@ -117,7 +146,7 @@ def _folding(kitchen: Kitchen) -> Folding:
     def fold(answer: Answer, data: EventData) -> None:
         engine.fold(answer, data, capabilities)
 
-    return Folding(fold, kitchen.session.rendering.token_ends)
+    return Folding(fold, ends_by(kitchen.session.rendering.tokenizer))
 
 
 def _summary(
@@ -146,8 +175,10 @@ def _record(
         engine_version=capabilities.engine_version,
         front_end=capabilities.front_end,
         runner=kitchen.contestant.config.runner,
+        transport=kitchen.transport.name,
         workload=cell.workload.name,
-        level=cell.level,
+        level=cell.level.value,
+        level_kind=cell.level.kind,
         started_at=started_at,
         start_up_s=kitchen.server.start_s,
         prompts_sha256=fingerprint(list(islice(draw(kitchen.session, cell, "measured").prompts(), FINGERPRINTED))),

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from runners.config import Bakeoff, ContenderConfig, WorkloadConfig
+from runners.config import Bakeoff, ContenderConfig, Level, WorkloadConfig
 
 
 @dataclass(frozen=True)
@@ -13,12 +13,12 @@ class Cell:
     block: int
     contender: str
     workload: WorkloadConfig
-    level: int
+    level: Level
 
     @property
     def name(self) -> str:
         """File name of the cell within its life."""
-        return f"{self.workload.name}-c{self.level}"
+        return f"{self.workload.name}-{self.level.name}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ def _rotated(contenders: tuple[ContenderConfig, ...], by: int) -> tuple[Contende
 
 def _life(bakeoff: Bakeoff, block: int, position: int, contender: ContenderConfig) -> Life:
     cells = tuple(
-        Cell(block, contender.name, workload, level) for workload in bakeoff.workloads for level in workload.concurrency
+        Cell(block, contender.name, workload, level) for workload in bakeoff.workloads for level in workload.levels
     )
     return Life(block, position, contender, cells)

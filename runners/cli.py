@@ -88,15 +88,15 @@ def drive(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     ignore_eos: Annotated[bool, typer.Option(help="Ask for exactly max-tokens.")] = False,
     idle_limit: Annotated[float, typer.Option(min=0.1, help="Seconds of silence that end a stream.")] = 60.0,
-    transport: Annotated[str, typer.Option(help="http")] = "http",
+    transport: Annotated[str, typer.Option(help="http, grpc, grpc-aio (grpc://HOST:PORT)")] = "http",
+    tokenizer: Annotated[Path | None, typer.Option(help="Counts tokens where the server does not.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Due times in seconds, one a line: open loop.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Drive any running server with the client alone."""
-    from runners.drive_command import Drive, DriveError, run_drive
+    from runners.drive_command import Drive, run_drive
 
     with _refusals():
-        if transport != "http":
-            raise DriveError(f"--transport {transport}: only http is driven")
         asked = Drive(
             url=url,
             dialect=dialect,
@@ -110,6 +110,9 @@ def drive(
             spread_s=spread,
             ignore_eos=ignore_eos,
             idle_limit_s=idle_limit,
+            transport=transport,
+            tokenizer=tokenizer,
+            replay=replay,
             out=out,
         )
         run_drive(asked, as_json=as_json)

@@ -12,6 +12,7 @@ from runners.cells import Life
 from runners.config import ConfigError, config_text
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
+from runners.load.transport import transport_of
 from runners.places import shipped_configs
 from runners.preflight import environment_complaints, machine_complaints
 from runners.report.host import describe_host
@@ -43,16 +44,17 @@ def run_compare(config: Path | None, out: Path | None, *, resume: bool, say: Say
 
 def _client_check(run: Run, folder: Path) -> str:
     """The client against the null server, at the level and beyond the rate of the fastest cell."""
-    rates = [(c.summary.output_tokens_per_s, c.level) for c in run.cells if c.summary.output_tokens_per_s]
-    if not rates:
+    cells = [c for c in run.cells if c.summary.output_tokens_per_s]
+    if not cells:
         return "Client check: no cell has a rate to check against"
-    rate, level = max(rates)
-    check = check_client(level, rate)
+    fastest = max(cells, key=lambda c: c.summary.output_tokens_per_s or 0.0)
+    streams = round(fastest.summary.requests_in_flight or 1)
+    check = check_client(max(1, streams), fastest.summary.output_tokens_per_s or 0.0)
     number = len(list(folder.glob("client-check*.json")))
     write_model(folder / (f"client-check.{number + 1}.json" if number else "client-check.json"), check)
     outcome = "held" if check.held else "NOT HELD: figures near this rate may be the client's limit"
     return (
-        f"Client check: {check.reached_events_per_s:.0f} of {check.asked_events_per_s:.0f} events/s at {level} "
+        f"Client check: {check.reached_events_per_s:.0f} of {check.asked_events_per_s:.0f} events/s at {check.streams} "
         f"streams against a server that computes nothing, {HEADROOM:g} times the fastest cell: {outcome}"
     )
 
@@ -116,7 +118,8 @@ def run_verify(config: Path, engine: str | None, say: Say) -> None:
             launch = session.plan(life, Path(folder), served_name)
             say(f"{life.contender.name}: starting")
             with contestant.runner.up(launch, Path(folder)) as server:
-                verified = verified_server(session, life, server, served_name)
+                transport = transport_of(server.address(life.contender.transport), life.contender.transport)
+                verified = verified_server(session, life, server, transport, served_name)
         print(f"# {life.contender.name}")
         for name, value in asdict(verified.capabilities).items():
             print(f"{name}: {'-' if value is None else value}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a config file into a `Bakeoff`, or refuses it in one message: file, key, remedy."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -64,6 +65,7 @@ class ContenderConfig(_Strict):
     name: Name
     engine: str
     runner: str = "process"
+    transport: Literal["http", "grpc", "grpc-aio"] = "http"
     environment: str | None = None
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = ()
     knobs: KnobsConfig = KnobsConfig()
@@ -101,14 +103,55 @@ class SharedPrefixConfig(_Strict):
     count: Count
 
 
+@dataclass(frozen=True)
+class Level:
+    """How hard a workload is driven: requests in flight (closed loop), or requests per second that
+    are due whatever the engine does (open loop)."""
+
+    kind: Literal["concurrency", "rate"]
+    value: float
+
+    @property
+    def name(self) -> str:
+        """As in file names: c8, r2.5."""
+        return f"{self.kind[0]}{self.value:g}"
+
+    def __str__(self) -> str:
+        return f"{self.value:g}" if self.kind == "concurrency" else f"{self.value:g}/s"
+
+
 class WorkloadConfig(_Strict):
-    """What is asked: input lengths count the whole rendered prompt, template included, in tokens."""
+    """What is asked: input lengths count the whole rendered prompt, template included, in tokens.
+
+    `rates` are in requests per second; their `arrivals` are evenly spaced, Poisson, or gamma with shape
+    `burstiness` (below 1 burstier than Poisson). At most `max_in_flight` requests are under way: one that is
+    due beyond that waits, and its time runs. The first `ramp_s` seconds are not measured.
+    """
 
     name: Name
     input_tokens: Lengths
     output_tokens: Lengths
     shared_prefix: SharedPrefixConfig | None = None
-    concurrency: Annotated[tuple[Count, ...], NotEmpty]
+    concurrency: tuple[Count, ...] = ()
+    rates: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
+    burstiness: Annotated[float, Field(gt=0)] | None = None
+    max_in_flight: Count = 1024
+    ramp_s: Annotated[float, Field(ge=0)] = 10.0
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """In the order in which they are driven."""
+        closed = tuple(Level("concurrency", value) for value in self.concurrency)
+        return closed + tuple(Level("rate", value) for value in self.rates)
+
+    @model_validator(mode="after")
+    def _driven(self) -> Self:
+        if not self.levels:
+            raise ValueError(f"workloads.{self.name}: no level; give concurrency, rates, or both")
+        if (self.arrivals == "gamma") != (self.burstiness is not None):
+            raise ValueError(f"workloads.{self.name}.burstiness: belongs to arrivals: gamma, and only there")
+        return self
 
 
 class SamplingConfig(_Strict):

@@ -13,12 +13,13 @@ from typing import Any
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
 from runners.errors import MendableError
-from runners.load.drive import Driven, Load, drive
-from runners.load.fold import Folding, fold_all
-from runners.load.pacing import constant, gamma
+from runners.load.drive import drive
+from runners.load.fold import Folding, TokenEnds, ends_by, fold_all
+from runners.load.load import Arrivals, Driven, Load
+from runners.load.pacing import constant, gamma, replay
 from runners.load.proof import nearest, prove
 from runners.load.trace import Trace
-from runners.load.wire import check_address
+from runners.load.transport import TRANSPORTS, check_address, transport_of
 from runners.report.columns import list_column, write_table
 
 WORDS = "The quick brown fox jumps over the lazy dog near the old stone bridge"
@@ -44,6 +45,9 @@ class Drive:
     ignore_eos: bool
     spread_s: float
     idle_limit_s: float
+    transport: str
+    tokenizer: Path | None
+    replay: Path | None
     out: Path
 
 
@@ -54,10 +58,17 @@ def run_drive(asked: Drive, *, as_json: bool) -> None:
         raise DriveError(f"--dialect {asked.dialect}: unknown; say one of {', '.join(DIALECTS)}")
     if (asked.out / "traces.parquet").exists():
         raise DriveError(f"--out {asked.out}: it holds traces already; choose another folder")
-    check_address(asked.url)
-    driven = drive(_load(asked), _prompts(asked), _encode(dialect, asked.model), asked.url)
-    traces = fold_all(driven, Folding(dialect.fold, needs_reason=dialect.gives_reason))
-    summary = summarize_drive(driven, traces, None if asked.rate else asked.streams)
+    if asked.transport not in TRANSPORTS:
+        raise DriveError(f"--transport {asked.transport}: unknown; say one of {', '.join(TRANSPORTS)}")
+    if asked.transport != "http" and not dialect.tensors:
+        raise DriveError(f"--transport {asked.transport}: only Triton's dialects have it; {dialect.name} is HTTP's")
+    load, token_ends = _load(asked), _token_ends(asked.tokenizer)
+    transport = transport_of(asked.url, asked.transport)
+    check_address(asked.url, transport)
+    driven = drive(load, _prompts(asked), _encode(dialect, asked.model), transport)
+    traces = fold_all(driven, Folding(dialect.fold, token_ends, needs_reason=dialect.gives_reason))
+    slots = asked.streams if load.arrivals is None else None
+    summary = {"transport": transport.name} | summarize_drive(driven, traces, slots)
     asked.out.mkdir(parents=True, exist_ok=True)
     write_drive_traces(asked.out / "traces.parquet", driven, traces)
     text = json.dumps(summary, indent=2, allow_nan=False)
@@ -66,10 +77,6 @@ def run_drive(asked: Drive, *, as_json: bool) -> None:
 
 
 def _load(asked: Drive) -> Load:
-    due_s: Iterator[float] | None = None
-    if asked.rate is not None:
-        shape = asked.burstiness
-        due_s = constant(asked.rate) if shape is None else gamma(asked.rate, shape, asked.seed)
     return Load(
         level=asked.streams,
         spread_s=asked.spread_s,
@@ -78,8 +85,39 @@ def _load(asked: Drive) -> Load:
         idle_limit_s=asked.idle_limit_s,
         request_limit_s=20 * asked.idle_limit_s,
         requests=asked.requests,
-        due_s=due_s,
+        arrivals=_arrivals(asked),
     )
+
+
+def _arrivals(asked: Drive) -> Arrivals | None:
+    """Open loop; None is closed loop."""
+    if asked.replay is not None:
+        if asked.rate is not None:
+            raise DriveError("--replay and --rate: the trace has its own times; give one of them")
+        return Arrivals(_replayed(asked.replay), asked.requests, asked.streams)
+    if asked.rate is None:
+        return None
+    shape = asked.burstiness
+    due_s = constant(asked.rate) if shape is None else gamma(asked.rate, shape, asked.seed)
+    return Arrivals(due_s, asked.requests, asked.streams)
+
+
+def _replayed(path: Path) -> Iterator[float]:
+    try:
+        return replay([float(line) for line in path.read_text("utf-8").split()])
+    except (OSError, ValueError) as error:
+        raise DriveError(f"--replay {path}: {error}; one time in seconds a line is wanted") from None
+
+
+def _token_ends(tokenizer: Path | None) -> TokenEnds | None:
+    if tokenizer is None:
+        return None
+    path = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
+    if not path.exists():
+        raise DriveError(f"--tokenizer {tokenizer}: no tokenizer.json there")
+    from tokenizers import Tokenizer
+
+    return ends_by(Tokenizer.from_file(str(path)))
 
 
 def _prompts(asked: Drive) -> Iterator[Prompt]:

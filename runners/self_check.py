@@ -15,9 +15,11 @@ from pydantic import BaseModel, ConfigDict
 
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS
-from runners.load.drive import Load, drive
+from runners.load.drive import drive
 from runners.load.fold import Folding, fold_all
+from runners.load.load import Load
 from runners.load.proof import ClientProof, prove
+from runners.load.transport import transport_of
 
 HEADROOM: Final = 1.5
 SECONDS: Final = 2.0
@@ -52,7 +54,7 @@ def check_client(streams: int, fastest_events_per_s: float) -> SelfCheck:
     request_s = TTFT_S + (tokens - 1) * gap_s
     load = Load(streams, request_s, SECONDS, 0.0, 30.0, 60.0)
     with null_server(gap_s) as url:
-        driven = drive(load, repeat(prompt), encode, url)
+        driven = drive(load, repeat(prompt), encode, transport_of(url, "http"))
     traces = fold_all(driven, Folding(dialect.fold))
     done = [t for t in traces if t.error is None]
     # A request that is served on time takes request_s; what it took longer was lost to client or server.

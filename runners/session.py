@@ -58,11 +58,13 @@ class Session:
             launch = contestant.engine.plan(self.checkpoint, self.bakeoff.knobs_of(life.contender), place)
         except PlanError as error:
             raise ConfigError(f"{self.source}: contenders.{life.contender.name}: {error}") from None
+        if life.contender.transport != "http" and launch.grpc_url is None:
+            raise ConfigError(
+                f"{self.source}: contenders.{life.contender.name}.transport: {contestant.engine.name} is not "
+                "served over gRPC; say http"
+            )
         address = life.contender.address
-        if address is None:
-            return launch
-        port = urlsplit(address).port or 80
-        return replace(launch, url=address, metrics_url=_metrics_url(address), ports=(port,))
+        return launch if address is None else _at(address, launch)
 
     def _place(self, contestant: Contestant, folder: Path, served_name: str) -> Place:
         port, environment = self.bakeoff.port, contestant.environment
@@ -82,10 +84,18 @@ class Session:
         )
 
 
-def _metrics_url(address: str) -> str:
-    """Triton serves metrics two ports above HTTP; other engines are not asked there."""
+def _at(address: str, launch: Launch) -> Launch:
+    """The launch at another address. Triton serves gRPC one port above HTTP and metrics two; other
+    engines are not asked there."""
     parts = urlsplit(address)
-    return f"http://{parts.hostname}:{(parts.port or 80) + 2}"
+    port = parts.port or 80
+    return replace(
+        launch,
+        url=address,
+        metrics_url=f"http://{parts.hostname}:{port + 2}",
+        grpc_url=f"grpc://{parts.hostname}:{port + 1}" if launch.grpc_url else None,
+        ports=(port,),
+    )
 
 
 def open_session(text: str, source: str, say: Say) -> Session:

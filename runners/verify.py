@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, RowKind
 from runners.errors import MendableError
 from runners.launch.server import Server
-from runners.load.drive import Load, drive
-from runners.load.fold import Folding, fold_all
+from runners.load.drive import drive
+from runners.load.fold import Folding, ends_by, fold_all
+from runners.load.load import Load
 from runners.load.scrape import ask
 from runners.load.trace import Trace
+from runners.load.transport import Transport
 from runners.load.workload import Rendering
 
 CANARY_LIMIT_S = 300.0
@@ -31,6 +33,7 @@ class Verified:
 
 def verify(
     server: Server,
+    transport: Transport,
     engine: Engine,
     served_name: str | None,
     max_model_len: int,
@@ -53,7 +56,7 @@ def verify(
         raise VerifyError(
             f"maximum length is {capabilities.max_model_len} in the engine, {max_model_len} in the config"
         )
-    trace = _canary(server, engine, capabilities, canary, rendering)
+    trace = _canary(transport, engine, capabilities, canary, rendering)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
     return Verified(capabilities, (*reading.ledger, _special_tokens(trace)), trace)
@@ -66,7 +69,9 @@ def _reading(server: Server, engine: Engine, served_name: str | None) -> Reading
         raise VerifyError(f"the server's answers cannot be read: {error}") from None
 
 
-def _canary(server: Server, engine: Engine, capabilities: Capabilities, prompt: Prompt, rendering: Rendering) -> Trace:
+def _canary(
+    transport: Transport, engine: Engine, capabilities: Capabilities, prompt: Prompt, rendering: Rendering
+) -> Trace:
     load = Load(
         level=1,
         spread_s=0.0,
@@ -76,8 +81,8 @@ def _canary(server: Server, engine: Engine, capabilities: Capabilities, prompt: 
         request_limit_s=CANARY_LIMIT_S,
         requests=1,
     )
-    driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), server.url)
-    folding = Folding(lambda answer, data: engine.fold(answer, data, capabilities), rendering.token_ends)
+    driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), transport)
+    folding = Folding(lambda answer, data: engine.fold(answer, data, capabilities), ends_by(rendering.tokenizer))
     return fold_all(driven, folding)[0]
 
 

@@ -7,7 +7,9 @@ from statistics import fmean
 
 from engines.contract import Prompt
 from runners.errors import MendableError
-from runners.load.drive import Encode, Load, drive
+from runners.load.drive import Encode, drive
+from runners.load.load import Load
+from runners.load.transport import Transport
 
 MOST_ROUNDS = 3
 SETTLED = 0.15
@@ -17,21 +19,21 @@ class WarmUpError(MendableError):
     """Requests fail before anything is measured."""
 
 
-def warm_up(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> float:
+def warm_up(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Transport) -> float:
     """Rounds of one request a slot, three at least, until the mean request time of a round is within SETTLED of the
     round before; returns that mean in seconds. Raises WarmUpError where every request of a round fails.
     """
     previous, spread_s = None, 0.0
     for _ in range(MOST_ROUNDS):
-        mean_s = _round(replace(load, spread_s=spread_s, requests=max(3, load.level)), prompts, encode, url)
+        mean_s = _round(replace(load, spread_s=spread_s, requests=max(3, load.level)), prompts, encode, transport)
         if previous is not None and abs(mean_s - previous) <= SETTLED * previous:
             break
         previous = spread_s = mean_s
     return mean_s
 
 
-def _round(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> float:
-    driven = drive(load, prompts, encode, url)
+def _round(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Transport) -> float:
+    driven = drive(load, prompts, encode, transport)
     good = [e for e in driven.exchanges if e.error is None and e.status == 200 and e.sent_s is not None]
     if not good:
         first = driven.exchanges[0]

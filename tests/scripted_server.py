@@ -52,7 +52,8 @@ def _request(connection: socket.socket) -> bytes:
             return b""
         data += more
     head, _, body = data.partition(b"\r\n\r\n")
-    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    _, _, stated = head.lower().partition(b"content-length: ")
+    length = int(stated.split(b"\r\n")[0] or 0)
     while len(body) < length:
         body += connection.recv(65536)
     return head + b"\r\n\r\n" + body

@@ -9,7 +9,8 @@ from tests.test_config import GOOD
 
 
 def test_blocks_rotate_and_hold_every_cell() -> None:
-    text = yaml.safe_dump({**GOOD, "blocks": 3})
+    workloads = [{**GOOD["workloads"][0], "rates": [0.5]}]
+    text = yaml.safe_dump({**GOOD, "blocks": 3, "workloads": workloads})
     lives = expand(parse_config(text, "x"))
     assert [(life.block, life.position, life.contender.name) for life in lives] == [
         (1, 1, "a"),
@@ -19,5 +20,5 @@ def test_blocks_rotate_and_hold_every_cell() -> None:
         (3, 1, "a"),
         (3, 2, "b"),
     ]
-    assert [cell.name for cell in lives[0].cells] == ["w-c1", "w-c2"]
+    assert [cell.name for cell in lives[0].cells] == ["w-c1", "w-c2", "w-r0.5"]
     assert lives[2].name == "b02-b"

@@ -13,6 +13,7 @@ from runners.config import ConfigError, parse_config, read_config
 GOOD: dict[str, Any] = {
     "name": "t",
     "checkpoint": "demo",
+    "port": 18600,
     "knobs": {"max_model_len": 512, "max_num_seqs": 4},
     "contenders": [{"name": "a", "engine": "llamacpp_openai"}, {"name": "b", "engine": "triton_llamacpp"}],
     "workloads": [{"name": "w", "input_tokens": 64, "output_tokens": {"low": 8, "high": 16}, "concurrency": [1, 2]}],
@@ -50,6 +51,10 @@ def refusal(text: str) -> str:
         ({"workloads": workload(input_tokens=-5)}, "workloads.0.input_tokens.low: -5: Input should be greater than 0"),
         ({"workloads": workload(concurrency=[0])}, "workloads.0.concurrency.0: 0: Input should be greater than 0"),
         ({"workloads": workload(shared_prefix={"tokens": 64, "count": 1})}, "shared_prefix.tokens: 64 leaves nothing"),
+        ({"workloads": workload(concurrency=[])}, "workloads.w: no level; give concurrency, rates, or both"),
+        ({"workloads": workload(rates=[0])}, "workloads.0.rates.0: 0: Input should be greater than 0"),
+        ({"workloads": workload(arrivals="gamma")}, "workloads.w.burstiness: belongs to arrivals: gamma"),
+        ({"workloads": workload(burstiness=2)}, "workloads.w.burstiness: belongs to arrivals: gamma"),
         ({"name": "../x"}, "bad.yaml: name: '../x'"),
     ],
 )

@@ -13,9 +13,11 @@ import pytest
 from engines.contract import Answer, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
 from runners.drive_command import Drive, DriveError, run_drive
-from runners.load.drive import Load, drive
+from runners.load.drive import drive
+from runners.load.link import AddressError
+from runners.load.load import Arrivals, Load
 from runners.load.pacing import constant, gamma, poisson, replay
-from runners.load.wire import AddressError, check_address
+from runners.load.transport import check_address, transport_of
 from tests.scripted_server import chunked, scripted
 from tests.test_process import free_port
 from tests.test_wire import encode, prompts
@@ -57,9 +59,10 @@ def test_replay_starts_at_zero_and_wants_order() -> None:
 def test_open_loop_runs_from_when_it_was_due() -> None:
     """Two requests due at once and one connection: the second waits, and its time runs all the while."""
     with scripted([[chunked(b"a")], [chunked(b"b")], [chunked(b"c")]]) as (url, _):
-        load = Load(1, 0.0, 0.0, 0.0, 30.0, 60.0, requests=3, due_s=iter([0.0, 0.0, 0.05]))
-        driven = drive(load, prompts(), encode, url)
-    assert [e.due_s for e in driven.exchanges] == [0.0, 0.0, 0.05]
+        load = Load(1, 0.0, 0.0, 0.0, 30.0, 60.0, 3, Arrivals(iter([0.0, 0.0, 0.05]), expected=3))
+        driven = drive(load, prompts(), encode, transport_of(url, "http"))
+    start_s = driven.exchanges[0].due_s
+    assert [e.due_s - start_s for e in driven.exchanges] == pytest.approx([0.0, 0.0, 0.05])
     assert [bytes(e.body) for e in driven.exchanges] == [b"a", b"b", b"c"]
     assert driven.over_cap == 1
     assert driven.connects == 1
@@ -123,6 +126,9 @@ def asked(url: str, out: Path, **changes: Any) -> Drive:
         "spread_s": 0.0,
         "ignore_eos": False,
         "idle_limit_s": 30.0,
+        "transport": "http",
+        "tokenizer": None,
+        "replay": None,
         "out": out,
     }
     return Drive(**{**fields, **changes})
@@ -164,18 +170,17 @@ def test_a_dead_stub_is_all_failure_and_no_throughput(tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("https://127.0.0.1:1", "give http://HOST:PORT; only plain HTTP/1.1 is driven"),
-        ("127.0.0.1:8000", "give http://HOST:PORT"),
+        ("127.0.0.1:8000", "give http://HOST:PORT or https://HOST:PORT"),
         ("http://no-such-host.invalid:1", "no-such-host.invalid cannot be resolved"),
     ],
 )
 def test_addresses_that_cannot_be_driven(url: str, message: str) -> None:
     with pytest.raises(AddressError, match=message):
-        check_address(url)
+        check_address(url, transport_of(url, "http"))
 
 
 def test_a_refused_connection(tmp_path: Path) -> None:
-    with pytest.raises(AddressError, match="no connection"):
+    with pytest.raises(AddressError, match="connection refused"):
         run_drive(asked(f"http://127.0.0.1:{free_port()}", tmp_path), as_json=True)
 
 
@@ -195,10 +200,10 @@ def test_servers_of_another_kind(answer: bytes, error: str, tmp_path: Path, caps
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runners.load.wire.MOST_BODY", 1 << 16)
+    monkeypatch.setattr("runners.load.connection.MOST_BODY", 1 << 16)
     load = Load(1, 0.0, 0.0, 0.0, 30.0, 60.0, 2)
     with scripted([[chunked(b"x" * (1 << 20))], [chunked(b"y")]]) as (url, _):
-        driven = drive(load, prompts(), encode, url)
+        driven = drive(load, prompts(), encode, transport_of(url, "http"))
     assert driven.exchanges[0].error == "an answer of more than 0 MiB"
     assert driven.exchanges[0].body.length < 1 << 18
     assert bytes(driven.exchanges[1].body) == b"y"

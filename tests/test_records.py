@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from engines.contract import Capabilities, Counters
-from runners.config import Span, WorkloadConfig
-from runners.load.drive import Driven
+from runners.config import Level, Span, WorkloadConfig
+from runners.load.load import Driven
 from runners.load.trace import Trace
 from runners.report.record import (
     AlreadyWrittenError,
@@ -62,7 +62,7 @@ def trace(index: int, due_s: float) -> Trace:
 def summary(traces: Sequence[Trace], **changes: Any) -> Summary:
     fields: dict[str, Any] = {
         "workload": WORKLOAD,
-        "level": 1,
+        "level": Level("concurrency", 1),
         "margin": 0.05,
         "driven": Driven(steady_s=2.0, last_send_s=24.0, end_s=26.0),
         "traces": traces,
@@ -127,7 +127,7 @@ def test_flags() -> None:
     assert found.flags[0].detail == "1; the first: boom"
     assert found.flags[1].detail == "the engine finished 13 requests, 12 were ours"
     assert codes(summary([replace(t, client_tokens=3) for t in TRACES])) == ["token mismatch"]
-    assert codes(summary(TRACES, level=2)) == ["lockstep"]
+    assert codes(summary(TRACES, level=Level("concurrency", 2))) == ["lockstep"]
     assert codes(summary(TRACES, driven=Driven(steady_s=2.0, last_send_s=20.0, end_s=26.0))) == ["window too short"]
     assert codes(summary(TRACES, driven=Driven(steady_s=None, end_s=26.0))) == ["window too short"]
     idle = Driven(steady_s=2.0, last_send_s=24.0, end_s=26.0, idle_slot_s=0.5)
@@ -148,8 +148,10 @@ def record(contender: str, block: int, rate: float, level: int = 1) -> CellRecor
         engine_version="1.2",
         front_end="front",
         runner="process",
+        transport="http",
         workload="w",
         level=level,
+        level_kind="concurrency",
         started_at="2026-01-01T00:00:00+00:00",
         start_up_s=2.0,
         prompts_sha256="0",
@@ -169,6 +171,7 @@ def life(cell: CellRecord) -> LifeRecord:
         engine_version="1.2",
         front_end="front",
         runner="process",
+        transport="http",
         environment="e",
         start_up_s=2.0,
         capabilities={},

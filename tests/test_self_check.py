@@ -7,8 +7,10 @@ import pytest
 
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS
-from runners.load.drive import Load, drive
+from runners.load.drive import drive
 from runners.load.fold import Folding, fold_all
+from runners.load.load import Load
+from runners.load.transport import transport_of
 from runners.self_check import check_client, null_server
 from tests.test_fold import word_ends
 
@@ -22,7 +24,7 @@ def test_the_null_server_answers_like_an_engine(tokens: int) -> None:
         return dialect.encode(wanted, "null", request_id)
 
     with null_server(0.001) as url:
-        driven = drive(Load(2, 0.0, 0.0, 0.0, 30.0, 60.0, 6), repeat(prompt), encode, url)
+        driven = drive(Load(2, 0.0, 0.0, 0.0, 30.0, 60.0, 6), repeat(prompt), encode, transport_of(url, "http"))
     traces = fold_all(driven, Folding(dialect.fold, word_ends))
     assert [t.error for t in traces] == [None] * 6
     assert {(t.tokens, t.server_tokens, t.client_tokens) for t in traces} == {(tokens, tokens, tokens)}

@@ -12,8 +12,9 @@ import pytest
 from engines import llamacpp_openai
 from engines.contract import Call, Counters, Prompt, Sampling
 from runners.launch.server import Server
-from runners.load.drive import Load
+from runners.load.load import Load
 from runners.load.scrape import settled_counters
+from runners.load.transport import transport_of
 from runners.load.workload import Rendering
 from runners.verify import VerifyError, verify
 from runners.warm_up import WarmUpError, warm_up
@@ -57,7 +58,7 @@ def serving(
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield Server(url, url, 1.0, lambda: True, lambda: "engine xllamacpp 1.2 speculation NONE\n")
+        yield Server(url, url, None, 1.0, lambda: True, lambda: "engine xllamacpp 1.2 speculation NONE\n")
     finally:
         server.shutdown()
         server.server_close()
@@ -70,7 +71,7 @@ ENGINE = llamacpp_openai.ENGINE
 
 def test_a_good_server(rendering: Rendering) -> None:
     with serving(pages=[QUIET]) as server:
-        verified = verify(server, ENGINE, "mine", 64, CANARY, rendering)
+        verified = verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
     assert verified.capabilities.model == "mine"
     assert verified.canary.tokens == 3
     assert {row.name: row.value for row in verified.ledger}["special tokens added"] == "1"
@@ -81,7 +82,7 @@ def test_another_server_on_the_port(rendering: Rendering) -> None:
         serving(model="theirs", pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="serves 'theirs', not what was started there"),
     ):
-        verify(server, ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_another_length_in_force(rendering: Rendering) -> None:
@@ -89,7 +90,7 @@ def test_another_length_in_force(rendering: Rendering) -> None:
         serving(context=32, pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="maximum length is 32 in the engine, 64 in the config"),
     ):
-        verify(server, ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_a_canary_that_fails(rendering: Rendering) -> None:
@@ -97,7 +98,7 @@ def test_a_canary_that_fails(rendering: Rendering) -> None:
         serving(event={"error": {"message": "Stub process is not healthy"}}, pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="a first real request failed: Stub process is not healthy"),
     ):
-        verify(server, ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
 
 
 def test_settling_waits_until_nothing_runs() -> None:
@@ -111,4 +112,4 @@ def test_warming_up_against_refusals() -> None:
     load = Load(1, 0.0, 1.0, 11.0, 5.0, 5.0)
     url = "http://127.0.0.1:9"
     with pytest.raises(WarmUpError, match="every warm-up request failed; the first: connection refused"):
-        warm_up(load, iter(lambda: CANARY, None), lambda _, __: Call("/", b"{}"), url)
+        warm_up(load, iter(lambda: CANARY, None), lambda _, __: Call("/", b"{}"), transport_of(url, "http"))

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from engines.contract import Call, Prompt, Sampling
-from runners.load.drive import Driven, Load, drive
+from runners.load.clock import CellClock
+from runners.load.drive import drive
+from runners.load.http1 import request_bytes
+from runners.load.load import Driven, Load
 from runners.load.trace import Exchange
-from runners.load.wire import CellClock, request_bytes
+from runners.load.transport import transport_of
 from tests.scripted_server import CLOSE, Script, chunked, scripted
 
 PROMPT = Prompt("p", 1, 1, True, Sampling())
@@ -27,7 +30,7 @@ def encode(prompt: Prompt, request_id: str) -> Call:
 def run(scripts: list[Script], requests: int, *, level: int = 1, idle_limit_s: float = 30.0) -> Driven:
     with scripted(scripts) as (url, _):
         load = Load(level, 0.0, 0.0, 0.0, idle_limit_s, 60.0, requests)
-        return drive(load, prompts(), encode, url)
+        return drive(load, prompts(), encode, transport_of(url, "http"))
 
 
 def only(scripts: list[Script], *, idle_limit_s: float = 30.0) -> Exchange:
@@ -114,7 +117,7 @@ def test_a_stalled_stream_ends_by_the_idle_limit() -> None:
 
 def test_a_silent_answer_on_a_used_connection_is_not_asked_for_twice() -> None:
     with scripted([[chunked(b"a")], []]) as (url, requests):
-        driven = drive(Load(1, 0.0, 0.0, 0.0, 0.2, 60.0, 2), prompts(), encode, url)
+        driven = drive(Load(1, 0.0, 0.0, 0.0, 0.2, 60.0, 2), prompts(), encode, transport_of(url, "http"))
     assert len(requests) == 2
     assert driven.exchanges[1].error is not None
     assert driven.exchanges[1].error.startswith("stalled")
@@ -124,7 +127,7 @@ def test_a_dead_server_is_given_up() -> None:
     load = Load(2, 0.0, 60.0, 11.0, 30.0, 60.0)
     with scripted([]) as (url, _):
         pass
-    driven = drive(load, prompts(), encode, url)
+    driven = drive(load, prompts(), encode, transport_of(url, "http"))
     assert driven.gave_up
     assert {e.error for e in driven.exchanges} == {"connection refused"}
     assert len(driven.exchanges) <= load.most_failures + 1
@@ -141,7 +144,7 @@ def test_slots_share_one_sequence_and_the_window_opens_when_all_have_finished_on
 
 def test_a_window_lasts_as_long_as_was_asked() -> None:
     with scripted([[chunked(b"x")]] * 100_000) as (url, _):
-        driven = drive(Load(1, 0.0, 0.2, 3.0, 30.0, 60.0), prompts(), encode, url)
+        driven = drive(Load(1, 0.0, 0.2, 3.0, 30.0, 60.0), prompts(), encode, transport_of(url, "http"))
     assert driven.steady_s is not None
     assert driven.end_s >= driven.steady_s + 0.2
 

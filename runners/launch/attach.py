@@ -27,6 +27,7 @@ class AttachRunner:
         yield Server(
             url=launch.url,
             metrics_url=launch.metrics_url,
+            grpc_url=launch.grpc_url,
             start_s=None,
             alive=lambda: _answers(launch),
             log=lambda: "",

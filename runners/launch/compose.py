@@ -48,6 +48,7 @@ class ComposeRunner:
             yield Server(
                 url=launch.url,
                 metrics_url=launch.metrics_url,
+                grpc_url=launch.grpc_url,
                 start_s=time.monotonic() - began,
                 alive=lambda: project.exit_code() is None,
                 log=project.log,

@@ -68,6 +68,7 @@ class ProcessRunner:
             yield Server(
                 url=launch.url,
                 metrics_url=launch.metrics_url,
+                grpc_url=launch.grpc_url,
                 start_s=time.monotonic() - began,
                 alive=lambda: process.poll() is None,
                 log=lambda: log.read_text("utf-8", "replace"),

@@ -24,9 +24,14 @@ class Server:
 
     url: str
     metrics_url: str
+    grpc_url: str | None
     start_s: float | None
     alive: Callable[[], bool]
     log: Callable[[], str]
+
+    def address(self, transport: str) -> str:
+        """Where requests go by that transport; only engines with gRPC are asked for another than http."""
+        return self.url if transport == "http" or self.grpc_url is None else self.grpc_url
 
 
 class Runner(Protocol):

@@ -1,88 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives one cell in closed loop: slots that take the next prompt as soon as they are free."""
+"""Drives one cell: in closed loop, slots that take the next prompt as soon as they are free; in open loop,
+requests that are due whatever the server does."""
 
 import asyncio
 import gc
 import itertools
-import math
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from engines.contract import Call, Prompt
+from runners.load.clock import CellClock
+from runners.load.load import Arrivals, Driven, Load
 from runners.load.priority import foremost, waited_for_cpu_s
-from runners.load.spool import Received, Spool
+from runners.load.spool import Received
 from runners.load.trace import Exchange
-from runners.load.wire import CellClock, Connection, request_bytes, target_of
+from runners.load.transport import Carrier, Transport
 
 WATCH_EVERY_S = 0.1
-TIMER_S = 0.002
+TIMER_S = 0.0012
+MOST_WINDOWS = 4.0
 
 Encode = Callable[[Prompt, str], Call]
 """From a prompt and the id of its request to the call."""
 
 
-@dataclass(frozen=True)
-class Load:
-    """Closed loop at `level` slots, started evenly over `spread_s`; or, where `due_s` gives the times
-    at which requests are due, open loop with at most `level` in flight: one that is due when as many are
-    waits, and its time runs all the same.
-
-    The steady window opens when every slot has finished its first request. New requests stop when it
-    has lasted `window_s` and `window_e2e` mean request times, or after `requests` where that is given
-    (warm-up). `idle_limit_s` ends a stream that is silent for so long, `request_limit_s` one that
-    never ends.
-    """
-
-    level: int
-    spread_s: float
-    window_s: float
-    window_e2e: float
-    idle_limit_s: float
-    request_limit_s: float
-    requests: int | None = None
-    due_s: Iterator[float] | None = None
-
-    @property
-    def most_failures(self) -> int:
-        """Failures in a row after which driving is given up."""
-        return 2 * self.level + 4
-
-    @property
-    def expected_requests(self) -> int:
-        """Requests to have ready before the start: half as many again as the spread foretells."""
-        if self.requests is not None:
-            return self.requests
-        per_slot = max(self.window_s / self.spread_s, self.window_e2e) + 2 if self.spread_s else 8
-        return math.ceil(1.5 * self.level * per_slot)
-
-
-@dataclass
-class Driven:
-    """What came back, raw. `steady_s` is None where some slot never finished a request."""
-
-    exchanges: list[Exchange] = field(default_factory=list)
-    spool: Spool = field(default_factory=Spool)
-    start_ns: int = 0
-    cpu_s: float = 0.0
-    steady_s: float | None = None
-    last_send_s: float = 0.0
-    end_s: float = 0.0
-    connects: int = 0
-    idle_slot_s: float = 0.0
-    clock_drift_s: float = 0.0
-    gave_up: bool = False
-    over_cap: int = 0
-    realtime: bool = False
-    waited_for_cpu_s: float | None = None
-
-
-def drive(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> Driven:
+def drive(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Transport) -> Driven:
     """Run the cell to its last response. Bodies are encoded ahead; meanwhile the collector is off and
     the client comes before other processes."""
-    prepared = _Drive(load, prompts, encode, url)
+    prepared = _Drive(load, prompts, encode, transport)
     gc.collect()
     gc.disable()
     try:
@@ -97,14 +44,14 @@ def drive(load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> Dr
 
 
 class _Drive:
-    def __init__(self, load: Load, prompts: Iterator[Prompt], encode: Encode, url: str) -> None:
+    def __init__(self, load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Transport) -> None:
         self._load = load
-        self._target = target_of(url)
-        self._encoded = _Ahead(prompts, encode, self._target.host, load.expected_requests)
+        self._connect = transport.connect
+        self._encoded = _Ahead(prompts, encode, transport, load.expected_requests)
         self._clock = CellClock.now()
-        self._driven = Driven()
+        self._driven = Driven(split=transport.split)
         self._unsteady = set(range(load.level))
-        self._active: dict[Connection, Exchange] = {}
+        self._active: dict[Carrier, Exchange] = {}
         self._failures_in_a_row = 0
         self._spent_s, self._finished = 0.0, 0
 
@@ -113,10 +60,10 @@ class _Drive:
         self._clock = CellClock.now()
         self._driven.start_ns = self._clock.start_ns
         cpu_s = time.process_time()
-        if self._load.due_s is None:
+        if self._load.arrivals is None:
             await asyncio.gather(*(self._slot(i) for i in range(self._load.level)))
         else:
-            await self._arrivals(self._load.due_s)
+            await self._open_loop(self._load.arrivals)
         watch.cancel()
         self._driven.end_s = self._clock()
         self._driven.cpu_s = time.process_time() - cpu_s
@@ -124,7 +71,7 @@ class _Drive:
         return self._driven
 
     async def _slot(self, slot: int) -> None:
-        connection = Connection(self._target, self._clock)
+        connection = self._connect(self._clock)
         await connection.open()
         start_s = max(self._clock(), slot * self._load.spread_s / self._load.level)
         await self._until(start_s)
@@ -137,27 +84,75 @@ class _Drive:
             self._note(exchange)
             free_s, due_s = exchange.end_s, self._clock()
         self._driven.connects += connection.connects
-        connection.close()
+        await connection.aclose()
 
-    async def _arrivals(self, due_times: Iterator[float]) -> None:
-        """Open loop: each request in a task of its own, on a connection that is free or new."""
-        free: list[Connection] = []
+    async def _open_loop(self, arrivals: Arrivals) -> None:
+        """Each request in a task of its own, on a connection that is free or new. Due times count from
+        when the first connections are open."""
+        free = [self._connect(self._clock) for _ in range(min(arrivals.warm, self._load.level))]
+        await asyncio.gather(*(connection.open() for connection in free))
+        start_s = self._clock()
+        steady_s = start_s + arrivals.ramp_s
         slots = asyncio.Semaphore(self._load.level)
         tasks: list[asyncio.Task[None]] = []
-        for number, due_s in enumerate(due_times):
-            if (self._load.requests is not None and number >= self._load.requests) or self._driven.gave_up:
+        for number, offset_s in enumerate(arrivals.due_s):
+            due_s = start_s + offset_s
+            if self._all_due(number, due_s - steady_s):
                 break
             await self._until(due_s)
+            if due_s >= steady_s and self._driven.steady_s is None:
+                self._driven.steady_s = steady_s
             self._driven.over_cap += slots.locked()
-            await slots.acquire()
-            tasks.append(asyncio.create_task(self._arrival(number, due_s, free, slots)))
-        await asyncio.gather(*tasks)
+            if await self._free_slot(slots, due_s):
+                tasks.append(asyncio.create_task(self._arrival(number, due_s, free, slots)))
+            else:
+                self._never_sent(number, due_s)
+        await self._drain(tasks)
         for connection in free:
             self._driven.connects += connection.connects
-            connection.close()
+            await connection.aclose()
 
-    async def _arrival(self, number: int, due_s: float, free: list[Connection], slots: asyncio.Semaphore) -> None:
-        connection = free.pop() if free else Connection(self._target, self._clock)
+    @property
+    def _patience_s(self) -> float:
+        """How long a request may wait for a slot, and the last ones for their end: a saturated engine would
+        take for ever."""
+        return self._load.request_limit_s if self._load.requests is not None else self._load.window_s
+
+    async def _free_slot(self, slots: asyncio.Semaphore, due_s: float) -> bool:
+        left_s = due_s + self._patience_s - self._clock()
+        try:
+            await asyncio.wait_for(slots.acquire(), max(0.0, left_s))
+        except TimeoutError:
+            return False
+        return True
+
+    def _never_sent(self, number: int, due_s: float) -> None:
+        """A request that waited for a slot in vain: failed, and counted."""
+        prompt, request_id, _ = self._encoded.take()
+        exchange = self._begun(number, prompt, due_s, request_id)
+        exchange.error = f"never sent: {self._load.level} requests were in flight for {self._patience_s:g} s"
+        exchange.end_s = exchange.last_activity_s
+
+    async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Wait for the requests under way."""
+        if not tasks:
+            return
+        _, unfinished = await asyncio.wait(tasks, timeout=self._patience_s)
+        for connection in list(self._active):
+            connection.abort(f"unfinished {self._patience_s:g} s after the last request was due")
+        if unfinished:
+            await asyncio.wait(unfinished)
+
+    def _all_due(self, number: int, into_window_s: float) -> bool:
+        """Whether driving ends before this request."""
+        if self._driven.gave_up:
+            return True
+        if self._load.requests is not None:
+            return number >= self._load.requests
+        return into_window_s > min(self._window_s(), MOST_WINDOWS * self._load.window_s)
+
+    async def _arrival(self, number: int, due_s: float, free: list[Carrier], slots: asyncio.Semaphore) -> None:
+        connection = free.pop() if free else self._connect(self._clock)
         self._note(await self._one(connection, number, due_s))
         self._over()
         free.append(connection)
@@ -168,17 +163,20 @@ class _Drive:
         while (left_s := due_s - self._clock()) > 0:
             await asyncio.sleep(left_s - TIMER_S if left_s > TIMER_S else 0)
 
-    async def _one(self, connection: Connection, slot: int, due_s: float) -> Exchange:
+    async def _one(self, connection: Carrier, slot: int, due_s: float) -> Exchange:
         prompt, request_id, request = self._encoded.take()
+        exchange = self._begun(slot, prompt, due_s, request_id)
+        self._active[connection] = exchange
+        await connection.exchange(request, exchange)
+        del self._active[connection]
+        self._driven.spool.keep(exchange.body)
+        return exchange
+
+    def _begun(self, slot: int, prompt: Prompt, due_s: float, request_id: str) -> Exchange:
         body = Received(self._driven.spool)
         exchange = Exchange(len(self._driven.exchanges), slot, prompt, due_s, request_id, body)
         self._driven.exchanges.append(exchange)
-        self._driven.last_send_s = self._clock()
-        self._active[connection] = exchange
-        exchange.last_activity_s = self._clock()
-        await connection.exchange(request, exchange)
-        del self._active[connection]
-        self._driven.spool.keep(body)
+        self._driven.last_send_s = exchange.last_activity_s = self._clock()
         return exchange
 
     def _note(self, exchange: Exchange) -> None:
@@ -188,7 +186,7 @@ class _Drive:
             self._finished += 1
         self._failures_in_a_row = self._failures_in_a_row + 1 if failed else 0
         self._unsteady.discard(exchange.slot)
-        if not self._unsteady and self._driven.steady_s is None:
+        if not self._unsteady and self._driven.steady_s is None and self._load.arrivals is None:
             self._driven.steady_s = self._clock()
 
     def _over(self) -> bool:
@@ -221,12 +219,12 @@ class _Drive:
 class _Ahead:
     """Prompts encoded before the clock starts; any beyond `depth` are drawn while driving."""
 
-    def __init__(self, prompts: Iterator[Prompt], encode: Encode, host: str, depth: int) -> None:
+    def __init__(self, prompts: Iterator[Prompt], encode: Encode, transport: Transport, depth: int) -> None:
         self._source = prompts
         self._run = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
         self._encode = encode
-        self._host = host
+        self._prepare = transport.prepare
         self._ready = deque(self._next() for _ in range(depth))
 
     def take(self) -> tuple[Prompt, str, bytes]:
@@ -234,4 +232,4 @@ class _Ahead:
 
     def _next(self) -> tuple[Prompt, str, bytes]:
         prompt, request_id = next(self._source), f"{self._run}-{next(self._numbers)}"
-        return prompt, request_id, request_bytes(self._encode(prompt, request_id), self._host, request_id)
+        return prompt, request_id, self._prepare(self._encode(prompt, request_id), request_id)

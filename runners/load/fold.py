@@ -11,12 +11,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engines.contract import Answer, EventData
 from engines.event_json import error_text
-from runners.load.drive import Driven
 from runners.load.event_stream import events
+from runners.load.load import Driven
 from runners.load.trace import Exchange, Timeline, Trace
+from runners.load.transport import Split
 
 BAD_REASONS = ("abort", "error", "cancelled")
 MOST_REFUSAL = 1 << 16
@@ -26,6 +28,11 @@ Fold = Callable[[Answer, EventData], None]
 """An engine's `fold`, its capabilities given."""
 TokenEnds = Callable[[str], Sequence[int]]
 """Where each token of a text ends, in characters."""
+
+
+def ends_by(tokenizer: Any) -> TokenEnds:
+    """By a tokenizer of the `tokenizers` package, special tokens left out."""
+    return lambda text: [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,12 @@ class Folding:
 def fold_all(driven: Driven, folding: Folding) -> list[Trace]:
     """All requests of a cell, whose bytes are let go of one after the other."""
     try:
-        return [fold_exchange(exchange, folding) for exchange in driven.exchanges]
+        return [fold_exchange(exchange, folding, driven.split) for exchange in driven.exchanges]
     finally:
         driven.spool.close()
 
 
-def fold_exchange(exchange: Exchange, folding: Folding) -> Trace:
+def fold_exchange(exchange: Exchange, folding: Folding, split: Split = events) -> Trace:
     """One request's timeline, counts and verdict; the exchange lets go of its bytes."""
     answer, timeline, body = Answer(), Timeline(), bytes(exchange.body)
     fold, can_count = folding.fold, folding.token_ends is not None
@@ -57,7 +64,7 @@ def fold_exchange(exchange: Exchange, folding: Folding) -> Trace:
     ends, kernel_s, user_s = (exchange.reads[i::3] for i in range(3))
     unstamped = sum(map(math.isnan, kernel_s))
     at_s = [u if math.isnan(k) else k for k, u in zip(kernel_s, user_s, strict=True)] if unstamped else kernel_s
-    for data, read in events(body, ends) if exchange.status == 200 else ():
+    for data, read in split(body, ends) if exchange.status == 200 else ():
         number += 1
         coalesced += read == last_read
         last_read = read

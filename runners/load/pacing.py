@@ -23,8 +23,8 @@ def constant(rate: float) -> Iterator[float]:
         number += 1
 
 
-def gamma(rate: float, burstiness: float, seed: int) -> Iterator[float]:
-    """Due times in seconds, the first after one gap; the same for the same seed."""
+def gamma(rate: float, burstiness: float, seed: object) -> Iterator[float]:
+    """Due times in seconds, the first after one gap; the same for the same seed (anything with a repr)."""
     chance = random.Random(repr(("arrivals", seed)))
     due_s = 0.0
     while True:

@@ -7,7 +7,7 @@ from operator import sub
 
 from pydantic import BaseModel, ConfigDict
 
-from runners.load.drive import Driven
+from runners.load.load import Driven
 from runners.load.trace import Trace
 
 

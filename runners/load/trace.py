@@ -11,7 +11,7 @@ from engines.contract import Prompt
 from runners.load.spool import Received
 
 
-@dataclass
+@dataclass(eq=False)
 class Exchange:
     """One request while it is under way; the wire fills it, nothing is parsed.
 

@@ -39,10 +39,6 @@ class Rendering:
         """Tokens of a text as the engines will count them, without a BOS."""
         return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def token_ends(self, text: str) -> list[int]:
-        """Where each token of a text ends, in characters."""
-        return [end for _, end in self.tokenizer.encode(text, add_special_tokens=False).offsets]
-
     def tokens_of_all(self, texts: list[str]) -> list[int]:
         """`tokens` of each text, counted by the tokenizer's own threads."""
         return [len(encoding.ids) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

@@ -89,6 +89,12 @@ def _tokens_before(trace: Trace, time_s: float) -> int:
     return trace.timeline.tokens[number - 1] if number else 0
 
 
+def in_flight(traces: Sequence[Trace], start_s: float, end_s: float) -> float:
+    """Mean number of requests under way in [start, end], failed ones included."""
+    spans = (min(t.end_s, end_s) - max(t.due_s, start_s) for t in traces)
+    return sum(span for span in spans if span > 0) / (end_s - start_s)
+
+
 def share(part: float | None, whole: float | None) -> float | None:
     """part / whole; None where either is unknown or there was nothing to share."""
     return None if part is None or not whole else part / whole

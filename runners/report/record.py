@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -55,6 +55,7 @@ class Summary(_Written):
     client_output_tokens: int | None
     window_s: float | None
     window_in_e2e: float | None
+    requests_in_flight: float | None
     output_tokens_per_s: float | None
     output_tokens_per_s_whole_run: float | None
     ttft_visible: Percentiles
@@ -87,9 +88,10 @@ class CellRecord(_Written):
     engine_version: str | None
     front_end: str
     runner: str
+    transport: str
     workload: str
-    level: int
-    level_kind: str = "concurrency"
+    level: int | float
+    level_kind: Literal["concurrency", "rate"]
     started_at: str
     start_up_s: float | None
     prompts_sha256: str
@@ -117,6 +119,7 @@ class LifeRecord(_Written):
     engine_version: str | None
     front_end: str
     runner: str
+    transport: str
     environment: str | None
     start_up_s: float | None
     capabilities: dict[str, Any]

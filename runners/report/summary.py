@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from engines.contract import Capabilities, Counters
-from runners.config import WorkloadConfig
-from runners.load.drive import Driven
+from runners.config import Level, WorkloadConfig
+from runners.load.load import Driven
 from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
@@ -17,6 +17,8 @@ from runners.report.record import Flag, Percentiles, Summary
 SHORTEST_WINDOW_E2E = 10.0
 """A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
 LAG_SHARE_OF_TTFT = 0.05
+KEPT_UP = 0.9
+"""An engine that ends fewer of the requests due in a window than this share falls behind for good."""
 CLOCK_DRIFT_S = 0.001
 
 
@@ -25,7 +27,7 @@ class Measured:
     """All that a cell's summary is computed from."""
 
     workload: WorkloadConfig
-    level: int
+    level: Level
     margin: float
     driven: Driven
     traces: Sequence[Trace]
@@ -44,7 +46,8 @@ def summarize(measured: Measured) -> Summary:
     window_s = window[1] - window[0] if window else None
     window_in_e2e = share(window_s, mean_e2e_s)
     ttft_visible = _percentiles(inside, metrics.ttft_visible_s)
-    client = prove(driven, traces, inside, measured.level)
+    slots = int(measured.level.value) if measured.level.kind == "concurrency" else None
+    client = prove(driven, traces, inside, slots)
     drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
     accepted = difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
     drafts = difference(measured.after.drafts, measured.before.drafts)
@@ -62,6 +65,7 @@ def summarize(measured: Measured) -> Summary:
         client_output_tokens=_sum(done, lambda t: t.client_tokens),
         window_s=window_s,
         window_in_e2e=window_in_e2e,
+        requests_in_flight=metrics.in_flight(traces, *window) if window else None,
         output_tokens_per_s=share(metrics.tokens_between(traces, *window), window_s) if window else None,
         output_tokens_per_s_whole_run=_whole_run(done),
         ttft_visible=ttft_visible,
@@ -122,7 +126,7 @@ def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:
 
 
 def _flags(measured: Measured, window_in_e2e: float | None, client: ClientProof, ttft: Percentiles) -> list[Flag]:
-    flags = [*_load_flags(measured, window_in_e2e), *_count_flags(measured)]
+    flags = [*_load_flags(measured, window_in_e2e), *_arrival_flags(measured), *_count_flags(measured)]
     idle, lag_s = client.slot_idle_share, client.send_lag_p99_s
     if idle is not None and idle > measured.margin / 4:
         flags.append(Flag(code="client-bound throughput", detail=f"slots idle {idle:.1%} of the time", no_verdict=True))
@@ -147,9 +151,26 @@ def _load_flags(measured: Measured, window_in_e2e: float | None) -> list[Flag]:
                 no_verdict=True,
             )
         )
-    span = measured.workload.output_tokens
-    if span.low == span.high and measured.level > 1:
+    span, level = measured.workload.output_tokens, measured.level
+    if span.low == span.high and level.kind == "concurrency" and level.value > 1:
         flags.append(Flag(code="lockstep", detail="answers of one length keep the slots in step"))
+    return flags
+
+
+def _arrival_flags(measured: Measured) -> list[Flag]:
+    """Open loop: what shows that the engine, or the cap, did not keep up with the arrivals."""
+    flags: list[Flag] = []
+    window = _window(measured.driven)
+    if measured.level.kind != "rate" or window is None:
+        return flags
+    if measured.driven.over_cap:
+        detail = f"{measured.driven.over_cap} requests waited since {measured.workload.max_in_flight} were in flight"
+        flags.append(Flag(code="in-flight cap", detail=detail))
+    due = sum(window[0] <= t.due_s <= window[1] for t in measured.traces)
+    ended = sum(window[0] <= t.end_s <= window[1] for t in measured.traces)
+    if ended < KEPT_UP * due:
+        detail = f"{ended} requests ended while {due} were due: times grow with the length of the run"
+        flags.append(Flag(code="saturated", detail=detail, no_verdict=True))
     return flags
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from runners.config import Bakeoff
+from runners.config import Bakeoff, Level
 from runners.report.compare import Estimate, geometric, holm, verdict
 from runners.report.metrics import Quantile
 from runners.report.record import CellRecord, Percentiles, Run
@@ -26,7 +26,7 @@ def tabulate(run: Run) -> list[Row]:
         of_workload = [c for c in run.cells if c.workload == workload.name]
         found = [
             _row(_of(of_workload, contender.name, level), bakeoff)
-            for level in workload.concurrency
+            for level in workload.levels
             for contender in bakeoff.contenders
             if _of(of_workload, contender.name, level)
         ]
@@ -35,8 +35,12 @@ def tabulate(run: Run) -> list[Row]:
     return rows
 
 
-def _of(cells: Sequence[CellRecord], contender: str, level: int) -> list[CellRecord]:
-    return [c for c in cells if c.contender == contender and c.level == level]
+def _of(cells: Sequence[CellRecord], contender: str, level: Level) -> list[CellRecord]:
+    return [c for c in cells if (c.contender, c.level_kind, c.level) == (contender, level.kind, level.value)]
+
+
+def _level(row: Row) -> Level:
+    return Level(row["level_kind"], row["level"])
 
 
 def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
@@ -61,6 +65,7 @@ def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
         "output_tokens": _sum([s.output_tokens for s in summaries]),
         "client_output_tokens": _sum([s.client_output_tokens for s in summaries]),
         "window_s": _sum([s.window_s for s in summaries]),
+        "requests_in_flight": _arithmetic([s.requests_in_flight for s in summaries]),
         "output_tokens_per_s": rate.value if rate else None,
         "output_tokens_per_s_low": rate.low if rate else None,
         "output_tokens_per_s_high": rate.high if rate else None,
@@ -154,7 +159,7 @@ def _judge(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -
 
 
 def _judge_contender(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -> None:
-    estimates = [geometric(_paired_ratios(cells, row["engine"], bakeoff.reference_name, row["level"])) for row in rows]
+    estimates = [geometric(_paired_ratios(cells, row["engine"], bakeoff.reference_name, _level(row))) for row in rows]
     tested = [e.p for e in estimates if e is not None and e.p is not None]
     adjusted = iter(holm(tested))
     for row, estimate in zip(rows, estimates, strict=True):
@@ -163,11 +168,11 @@ def _judge_contender(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: 
             continue
         row["ratio"], row["ratio_low"], row["ratio_high"] = estimate.value, estimate.low, estimate.high
         row["p_holm"] = next(adjusted) if estimate.p is not None else None
-        against = _against(cells, row["engine"], bakeoff.reference_name, row["level"])
+        against = _against(cells, row["engine"], bakeoff.reference_name, _level(row))
         row["verdict"] = f"no verdict: {against}" if against else verdict(estimate, row["p_holm"], bakeoff.margin)
 
 
-def _paired_ratios(cells: Sequence[CellRecord], contender: str, reference: str, level: int) -> list[float]:
+def _paired_ratios(cells: Sequence[CellRecord], contender: str, reference: str, level: Level) -> list[float]:
     base = {c.block: c.summary.output_tokens_per_s for c in _of(cells, reference, level)}
     ratios = []
     for cell in _of(cells, contender, level):
@@ -177,7 +182,7 @@ def _paired_ratios(cells: Sequence[CellRecord], contender: str, reference: str, 
     return ratios
 
 
-def _against(cells: Sequence[CellRecord], contender: str, reference: str, level: int) -> str | None:
+def _against(cells: Sequence[CellRecord], contender: str, reference: str, level: Level) -> str | None:
     """The first reason why no verdict may rest on these cells, on either side."""
     for cell in [*_of(cells, contender, level), *_of(cells, reference, level)]:
         for flag in cell.summary.flags:
@@ -220,7 +225,7 @@ def _cells(row: Row) -> list[str]:
     return [
         row["engine"],
         row["workload"],
-        str(row["level"]),
+        str(_level(row)),
         str(row["blocks"]),
         f"{row['requests_done']} / {row['requests_due']}",
         str(row["requests_failed"]),

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell is asked to do, and what comes back raw."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from runners.load.event_stream import events
+from runners.load.spool import Spool
+from runners.load.trace import Exchange
+from runners.load.transport import Split
+
+MOST_FAILING = 1024
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Open loop: when requests are due, in seconds. `expected` of them are encoded, and `warm` connections
+    opened, ahead. The first `ramp_s` seconds are not measured."""
+
+    due_s: Iterator[float]
+    expected: int
+    warm: int = 1
+    ramp_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """Closed loop at `level` slots, started evenly over `spread_s`; or, where `arrivals` are given, open
+    loop with at most `level` in flight: one that is due when as many are waits, and its time runs all the
+    same.
+
+    The steady window opens when every slot has finished its first request, in open loop when the ramp is
+    over. New requests stop when it has lasted `window_s` and `window_e2e` mean request times (in open loop
+    MOST_WINDOWS times `window_s` at most, since behind a saturated engine times grow without end), or after
+    `requests` where that is given. `idle_limit_s` ends a stream that is silent for so long,
+    `request_limit_s` one that never ends.
+    """
+
+    level: int
+    spread_s: float
+    window_s: float
+    window_e2e: float
+    idle_limit_s: float
+    request_limit_s: float
+    requests: int | None = None
+    arrivals: Arrivals | None = None
+
+    @property
+    def most_failures(self) -> int:
+        """Failures in a row after which driving is given up."""
+        return 2 * min(self.level, MOST_FAILING) + 4
+
+    @property
+    def expected_requests(self) -> int:
+        """Requests to have ready before the start: half as many again as the spread foretells."""
+        if self.requests is not None:
+            return self.requests
+        if self.arrivals is not None:
+            return self.arrivals.expected
+        per_slot = max(self.window_s / self.spread_s, self.window_e2e) + 2 if self.spread_s else 8
+        return math.ceil(1.5 * self.level * per_slot)
+
+
+@dataclass
+class Driven:
+    """What came back, raw, and how to read it. `steady_s` is None where some slot never finished a request."""
+
+    split: Split = events
+    exchanges: list[Exchange] = field(default_factory=list)
+    spool: Spool = field(default_factory=Spool)
+    start_ns: int = 0
+    cpu_s: float = 0.0
+    steady_s: float | None = None
+    last_send_s: float = 0.0
+    end_s: float = 0.0
+    connects: int = 0
+    idle_slot_s: float = 0.0
+    clock_drift_s: float = 0.0
+    gave_up: bool = False
+    over_cap: int = 0
+    realtime: bool = False
+    waited_for_cpu_s: float | None = None
