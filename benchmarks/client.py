@@ -85,12 +85,16 @@ def busy(count: int) -> Iterator[None]:
             hog.wait()
 
 
-def drive(url: str, case: Case, out: Path) -> tuple[dict[str, Any], float, float]:
+def options(case: Case) -> list[str]:
+    load = ["--streams", str(case.streams), "--requests", str(case.requests), "--max-tokens", "64"]
+    return ["--dialect", case.dialect, "--model", "truth", *load]
+
+
+def drive(url: str, options: list[str], out: Path) -> tuple[dict[str, Any], float, float]:
     """Summary, CPU seconds and wall seconds of the whole command."""
-    command = [sys.executable, "-m", "runners", "drive", url, "--dialect", case.dialect, "--model", "truth"]
-    options = ["--streams", str(case.streams), "--requests", str(case.requests), "--max-tokens", "64"]
+    command = [sys.executable, "-m", "runners", "drive", url, *options, "--out", str(out), "--json"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run([*command, *options, "--out", str(out), "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return json.loads(done.stdout), cpu_s, time.monotonic() - began
@@ -117,7 +121,7 @@ def row(case: Case, folder: Path) -> str:
     with tempfile.TemporaryDirectory() as place:
         log, out = Path(place) / "truth.jsonl", Path(place) / "out"
         with truthserver(folder, log, case) as url, busy(case.hogs):
-            summary, cpu_s, _ = drive(url, case, out)
+            summary, cpu_s, _ = drive(url, options(case), out)
         ttft, gap = (series.abs() for series in errors_ms(out, log, case.since))
     client = summary["client"]
     per_million = cpu_s / summary["events"] * 1e6
@@ -131,7 +135,7 @@ def start_up_s(folder: Path) -> float:
     """Wall time of a run of one request, less what that request took."""
     case = Case("start-up", streams=1, requests=1)
     with tempfile.TemporaryDirectory() as place, truthserver(folder, Path(place) / "truth.jsonl", case) as url:
-        summary, _, wall_s = drive(url, case, Path(place) / "out")
+        summary, _, wall_s = drive(url, options(case), Path(place) / "out")
     return wall_s - float(summary["e2e_s"]["p50"])
 
 

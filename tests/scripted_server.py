@@ -2,6 +2,7 @@
 """A loopback server that plays back scripted bytes, one script for each request in turn."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,12 +13,12 @@ CLOSE = b"\0close"
 
 
 @contextmanager
-def scripted(scripts: Sequence[Script]) -> Iterator[tuple[str, list[bytes]]]:
+def scripted(scripts: Sequence[Script], tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[bytes]]]:
     """Address of the server, and the requests as they came."""
     requests: list[bytes] = []
     remaining = list(scripts)
     listener = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=_accept, args=(listener, remaining, requests), daemon=True).start()
+    threading.Thread(target=_accept, args=(listener, remaining, requests, tls), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
     finally:
@@ -25,17 +26,17 @@ def scripted(scripts: Sequence[Script]) -> Iterator[tuple[str, list[bytes]]]:
         listener.close()
 
 
-def _accept(listener: socket.socket, scripts: list[Script], requests: list[bytes]) -> None:
+def _accept(listener: socket.socket, scripts: list[Script], requests: list[bytes], tls: ssl.SSLContext | None) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
-        threading.Thread(target=_serve, args=(connection, scripts, requests), daemon=True).start()
+        threading.Thread(target=_serve, args=(connection, scripts, requests, tls), daemon=True).start()
 
 
-def _serve(connection: socket.socket, scripts: list[Script], requests: list[bytes]) -> None:
-    with connection, suppress(OSError):
+def _serve(plain: socket.socket, scripts: list[Script], requests: list[bytes], tls: ssl.SSLContext | None) -> None:
+    with plain, suppress(OSError), tls.wrap_socket(plain, server_side=True) if tls else plain as connection:
         while request := _request(connection):
             requests.append(request)
             for part in scripts.pop(0) if scripts else [CLOSE]:

@@ -138,14 +138,19 @@ def test_the_ledger_is_read_back_and_special_tokens_agree(compared: Path) -> Non
 def test_nothing_is_left(compared: Path) -> None:
     assert compared.exists()
     assert all(ports.is_free(port) for port in (PORT, PORT + 1, PORT + 2))
-    assert not [p for p in psutil.process_iter() if "BAKEOFF_LIFE" in environ(p)]
+    assert not left_of(compared)
 
 
-def environ(process: psutil.Process) -> dict[str, str]:
+def left_of(folder: Path) -> list[psutil.Process]:
+    """Processes of engines that were started for results below a folder."""
+    return [process for process in psutil.process_iter() if _is_engine_of(process, folder)]
+
+
+def _is_engine_of(process: psutil.Process, folder: Path) -> bool:
     try:
-        return process.environ()
+        return "BAKEOFF_LIFE" in process.environ() and str(folder) in " ".join([process.cwd(), *process.cmdline()])
     except (psutil.Error, OSError):
-        return {}
+        return False
 
 
 def test_resuming_redoes_unfinished_lives_only(compared: Path) -> None:
@@ -197,7 +202,7 @@ def test_an_interrupt_ends_every_process_and_keeps_finished_cells(tmp_path: Path
     assert "interrupted; what was finished is kept" in said
     assert "Traceback" not in said
     assert all(ports.is_free(port) for port in (PORT, PORT + 1, PORT + 2))
-    assert not [p for p in psutil.process_iter() if "BAKEOFF_LIFE" in environ(p)]
+    assert not left_of(tmp_path)
     assert [row["engine"] for row in rows(tmp_path)] == ["direct", "direct"]
 
 

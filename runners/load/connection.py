@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from runners.load.clock import CellClock
-from runners.load.link import Link, Target, open_link
+from runners.load.link import CONNECT_S, Link, Target, open_link
 from runners.load.trace import Exchange
 
 MOST_BODY: Final = 1 << 30
@@ -47,6 +47,8 @@ class Connection(ABC):
             await self._greet(self._link)
         except ConnectionRefusedError:
             self.refused = "connection refused"
+        except TimeoutError:
+            self.refused = f"no connection within {CONNECT_S:g} s"
         except (OSError, WireError) as error:
             self.refused = f"no connection: {error}"
             self.close()

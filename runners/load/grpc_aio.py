@@ -13,10 +13,9 @@ import grpc.aio
 from runners.load.clock import CellClock
 from runners.load.grpc_calls import STREAM_PATH
 from runners.load.h2c import message_bytes
-from runners.load.link import Target
+from runners.load.link import CONNECT_S, Target
 from runners.load.trace import Exchange
 
-CONNECT_S: Final = 5.0
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),

@@ -21,7 +21,8 @@ from runners.load.clock import CellClock
 
 SO_TIMESTAMPNS: Final = 35
 """asm-generic/socket.h: SO_TIMESTAMPNS_OLD, a pair of longs in the clock CLOCK_REALTIME."""
-READ_SIZE: Final = 1 << 16
+CONNECT_S: Final = 10.0
+READ_SIZE: Final = 1 << 14
 CONTROL_SIZE: Final = 128
 TIMESPEC: Final = struct.Struct("@ll")
 PORTS: Final = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
@@ -89,8 +90,11 @@ async def open_link(target: Target, clock: CellClock, listener: Listener) -> Lin
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await asyncio.get_running_loop().sock_connect(sock, target.address)
-        return await _encrypted(sock, target, clock, listener) if target.encrypted else PlainLink(sock, clock, listener)
+        async with asyncio.timeout(CONNECT_S):
+            await asyncio.get_running_loop().sock_connect(sock, target.address)
+            if target.encrypted:
+                return await _encrypted(sock, target, clock, listener)
+        return PlainLink(sock, clock, listener)
     except OSError:
         sock.close()
         raise
@@ -128,14 +132,11 @@ class PlainLink:
             self._listener.lost(f"connection lost: {error}")
             return
         user_s = self._clock()
-        self._listener.received(data, self._kernel_stamp(ancillary), user_s)
-
-    def _kernel_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float:
-        for level, kind, value in ancillary:
-            if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
-                seconds, nanoseconds = TIMESPEC.unpack_from(value)
-                return self._clock.of_wall(seconds * 1_000_000_000 + nanoseconds)
-        return math.nan
+        kernel_s = math.nan
+        if ancillary:  # there is no other kind than the one that was asked for
+            seconds, nanoseconds = TIMESPEC.unpack_from(ancillary[0][2])
+            kernel_s = self._clock.of_wall(seconds * 1_000_000_000 + nanoseconds)
+        self._listener.received(data, kernel_s, user_s)
 
 
 async def _encrypted(sock: socket.socket, target: Target, clock: CellClock, listener: Listener) -> Link:

@@ -24,6 +24,6 @@ def write_table(path: Path, columns: Mapping[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    pq.write_table(pa.table(dict(columns)), part)
+    pq.write_table(pa.table(dict(columns)), part, use_dictionary=False, compression="zstd")
     os.link(part, path)
     part.unlink()
