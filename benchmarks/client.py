@@ -10,7 +10,6 @@ one: TTFT from due to the first token against the server's own from the request'
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from runners.load.spool import IN_MEMORY
 
 PEERS = """
 | client | TTFT error p50 / p99 ms, 64 streams | CPU s per 1M events | start-up s |
@@ -57,6 +58,9 @@ CASES = (
 )
 
 
+LONG = Case("a million events", streams=256, requests=15_360, itl_ms=10)
+
+
 @contextmanager
 def truthserver(folder: Path, log: Path, case: Case) -> Iterator[str]:
     """A running server; the log is whole once it has ended."""
@@ -90,14 +94,33 @@ def options(case: Case) -> list[str]:
     return ["--dialect", case.dialect, "--model", "truth", *load]
 
 
-def drive(url: str, options: list[str], out: Path) -> tuple[dict[str, Any], float, float]:
-    """Summary, CPU seconds and wall seconds of the whole command."""
+@dataclass(frozen=True)
+class Drove:
+    """A finished command: its summary, and what it took. `first_sent_s` runs from its start to its first request."""
+
+    summary: dict[str, Any]
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+    first_sent_s: float
+
+
+def drive(url: str, options: list[str], out: Path) -> Drove:
+    """Run `bakeoff drive`. Raises RuntimeError where it fails."""
     command = [sys.executable, "-m", "runners", "drive", url, *options, "--out", str(out), "--json"]
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return json.loads(done.stdout), cpu_s, time.monotonic() - began
+    began_ns = time.monotonic_ns()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall_s = (time.monotonic_ns() - began_ns) / 1e9
+    if process.returncode:
+        raise RuntimeError(f"bakeoff drive ended with {process.returncode}")
+    sent_ns = pd.read_parquet(out / "traces.parquet", columns=["sent_ns"])["sent_ns"].min()
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Drove(json.loads(said), cpu_s, wall_s, usage.ru_maxrss << 10, (sent_ns - began_ns) / 1e9)
 
 
 def errors_ms(out: Path, log: Path, since: str) -> tuple[pd.Series, pd.Series]:
@@ -121,22 +144,19 @@ def row(case: Case, folder: Path) -> str:
     with tempfile.TemporaryDirectory() as place:
         log, out = Path(place) / "truth.jsonl", Path(place) / "out"
         with truthserver(folder, log, case) as url, busy(case.hogs):
-            summary, cpu_s, _ = drive(url, options(case), out)
+            drove = drive(url, options(case), out)
         ttft, gap = (series.abs() for series in errors_ms(out, log, case.since))
-    client = summary["client"]
-    per_million = cpu_s / summary["events"] * 1e6
+    client, events = drove.summary["client"], drove.summary["events"]
     return (
         f"| {case.name} | {ttft.median():.3f} / {ttft.quantile(0.99):.3f} | {gap.quantile(0.99):.3f} | "
-        f"{1 - client['slot_idle_share']:.1%} | {per_million:.0f} | {summary['failed']} |"
+        f"{1 - client['slot_idle_share']:.1%} | {drove.cpu_s / events * 1e6:.0f} | {drove.summary['failed']} |"
     )
 
 
-def start_up_s(folder: Path) -> float:
-    """Wall time of a run of one request, less what that request took."""
-    case = Case("start-up", streams=1, requests=1)
+def alone(case: Case, folder: Path) -> Drove:
+    """A case without a look at the log."""
     with tempfile.TemporaryDirectory() as place, truthserver(folder, Path(place) / "truth.jsonl", case) as url:
-        summary, _, wall_s = drive(url, options(case), Path(place) / "out")
-    return wall_s - float(summary["e2e_s"]["p50"])
+        return drive(url, options(case), Path(place) / "out")
 
 
 def main(folder: Path) -> None:
@@ -145,7 +165,17 @@ def main(folder: Path) -> None:
     print("|---|---|--:|--:|--:|--:|")
     for case in CASES:
         print(row(case, folder), flush=True)
-    print(f"\nstart-up {start_up_s(folder):.2f} s")
+    one = alone(Case("one request", streams=1, requests=1), folder)
+    around_s = one.wall_s - one.first_sent_s - one.summary["e2e_s"]["p50"]
+    print(f"\nstart-up {one.first_sent_s:.2f} s to the first request; {around_s:.2f} s from the last token to the end")
+    many = alone(LONG, folder)
+    kept = min(many.summary["received_bytes"], IN_MEMORY)
+    each = (many.peak_bytes - one.peak_bytes - kept) / many.summary["events"]
+    print(
+        f"{many.summary['events']} events, {many.summary['received_bytes'] >> 20} MiB received, {kept >> 20} MiB of "
+        f"them in memory: {each:.0f} bytes an event beyond; {many.cpu_s / many.summary['events'] * 1e6:.0f} s of CPU "
+        f"per 1M events"
+    )
     print("\nPeers, measured apart on a machine of the same kind:")
     print(PEERS)
 

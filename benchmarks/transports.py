@@ -56,7 +56,7 @@ def triton(folder: Path, log: Path) -> Iterator[Server]:
 def row(server: Server, transport: str, streams: int, log: Path, out: Path) -> str:
     options = ["--transport", transport, "--streams", str(streams), "--requests", str(10 * streams)]
     command = ["--dialect", "triton-vllm", "--model", "truth", "--max-tokens", str(TOKENS), *options]
-    summary, cpu_s, _ = drive(server.address(transport), command, out)
+    drove = drive(server.address(transport), command, out)
     sent = {record["id"]: record["sent_ns"] for record in map(json.loads, log.read_text("utf-8").splitlines())}
     delays, gaps = [], []
     for request in pd.read_parquet(out / "traces.parquet").to_dict("records"):
@@ -65,10 +65,10 @@ def row(server: Server, transport: str, streams: int, log: Path, out: Path) -> s
             delays += [(there - here) / 1e6 for here, there in zip(truth, seen, strict=True)]
             gaps += [abs(delays[-i] - delays[-i - 1]) for i in range(1, len(truth))]
     delay, gap = pd.Series(delays), pd.Series(gaps)
-    share = len(delays) / summary["events"]
+    events = drove.summary["events"]
     return (
         f"| {transport} | {streams} | {delay.median():.2f} / {delay.quantile(0.99):.2f} | {gap.quantile(0.99):.2f} | "
-        f"{share:.0%} | {cpu_s / summary['events'] * 1e6:.0f} | {summary['failed']} |"
+        f"{len(delays) / events:.0%} | {drove.cpu_s / events * 1e6:.0f} | {drove.summary['failed']} |"
     )
 
 

@@ -5,10 +5,9 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 from engines.contract import Call, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
@@ -20,7 +19,7 @@ from runners.load.pacing import constant, gamma, replay
 from runners.load.proof import nearest, prove
 from runners.load.trace import Trace
 from runners.load.transport import TRANSPORTS, check_address, transport_of
-from runners.report.columns import list_column, write_table
+from runners.report.columns import batches, list_column, write_table
 
 WORDS = "The quick brown fox jumps over the lazy dog near the old stone bridge"
 
@@ -70,7 +69,7 @@ def run_drive(asked: Drive, *, as_json: bool) -> None:
     slots = asked.streams if load.arrivals is None else None
     summary = {"transport": transport.name} | summarize_drive(driven, traces, slots)
     asked.out.mkdir(parents=True, exist_ok=True)
-    write_drive_traces(asked.out / "traces.parquet", driven, traces)
+    write_drive_traces(asked.out / "traces.parquet", driven.start_ns, traces)
     text = json.dumps(summary, indent=2, allow_nan=False)
     (asked.out / "summary.json").write_text(text + "\n", encoding="utf-8")
     print(text if as_json else _told(summary))
@@ -133,33 +132,36 @@ def _encode(dialect: Dialect, model: str) -> Any:
 
 def summarize_drive(driven: Driven, traces: Sequence[Trace], slots: int | None) -> dict[str, Any]:
     """Figures of the whole run, in seconds and tokens; None is unknown."""
+    import numpy as np
+
     done = [t for t in traces if t.error is None and t.timeline]
     first_s = min((t.due_s for t in traces), default=0.0)
     last_s = max((t.timeline.at_s[-1] for t in done), default=math.nan)
     tokens = sum(t.tokens for t in done)
     spent_s = last_s - first_s if done else None
-    gaps = [later - earlier for t in done for earlier, later in pairwise(t.timeline.at_s)]
+    gaps = np.concatenate([np.diff(t.timeline.at_s) for t in done] or [np.empty(0)])
     return {
         "requests": len(traces),
         "done": len(done),
         "failed": len(traces) - len(done),
         "errors": _errors(traces),
         "events": sum(t.events for t in traces),
+        "received_bytes": sum(t.received_bytes for t in traces),
         "tokens": tokens,
         "duration_s": spent_s,
         "output_tokens_per_s": tokens / spent_s if spent_s else None,
-        "ttft_token_s": _quantiles([t.timeline.at_s[0] - t.due_s for t in done]),
-        "ttft_visible_s": _quantiles([t.visible_s - t.due_s for t in done if t.visible_s is not None]),
-        "event_gap_s": _quantiles(gaps),
-        "event_gap_mean_s": fmean(gaps) if gaps else None,
-        "e2e_s": _quantiles([t.timeline.at_s[-1] - t.due_s for t in done]),
+        "ttft_token_s": _quantiles(sorted(t.timeline.at_s[0] - t.due_s for t in done)),
+        "ttft_visible_s": _quantiles(sorted(t.visible_s - t.due_s for t in done if t.visible_s is not None)),
+        "event_gap_s": _quantiles(np.sort(gaps)),
+        "event_gap_mean_s": float(gaps.mean()) if len(gaps) else None,
+        "e2e_s": _quantiles(sorted(t.timeline.at_s[-1] - t.due_s for t in done)),
         "client": prove(driven, traces, traces, slots).model_dump(),
     }
 
 
-def _quantiles(values: list[float]) -> dict[str, float | None]:
-    ordered = sorted(values)
-    return {f"p{q:g}": nearest(ordered, q / 100) for q in (50, 95, 99)}
+def _quantiles(ordered: Any) -> dict[str, float | None]:
+    found = {f"p{q:g}": nearest(ordered, q / 100) for q in (50, 95, 99)}
+    return {name: None if value is None else float(value) for name, value in found.items()}
 
 
 def _errors(traces: Sequence[Trace]) -> dict[str, int]:
@@ -170,18 +172,38 @@ def _errors(traces: Sequence[Trace]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: -item[1])[:10])
 
 
-def write_drive_traces(path: Path, driven: Driven, traces: Sequence[Trace]) -> None:
+TYPES: Final = {
+    "request_id": "string",
+    "due_ns": "int64",
+    "sent_ns": "int64",
+    "event_ns": "int64[]",
+    "event_user_ns": "int64[]",
+    "event_tokens": "int64[]",
+    "visible_ns": "int64",
+    "end_ns": "int64",
+    "server_tokens": "int64",
+    "finish_reason": "string",
+    "status": "int64",
+    "error": "string",
+}
+
+
+def write_drive_traces(path: Path, start_ns: int, traces: Sequence[Trace]) -> None:
     """One row a request. All times are nanoseconds of CLOCK_MONOTONIC; `event_ns` and `event_tokens`
     list the events that brought tokens, by the kernel's stamp where there is one."""
+    write_table(path, TYPES, (_columns(batch, start_ns) for batch in batches(traces)))
+
+
+def _columns(traces: Sequence[Trace], start_ns: int) -> dict[str, Any]:
     import numpy as np
 
     def ns(seconds: float | None) -> int | None:
-        return None if seconds is None else driven.start_ns + round(seconds * 1e9)
+        return None if seconds is None else start_ns + round(seconds * 1e9)
 
     def all_ns(seconds: Any) -> Any:
-        return driven.start_ns + np.rint(np.asarray(seconds) * 1e9).astype(np.int64)
+        return start_ns + np.rint(np.asarray(seconds) * 1e9).astype(np.int64)
 
-    columns = {
+    return {
         "request_id": [t.request_id for t in traces],
         "due_ns": [ns(t.due_s) for t in traces],
         "sent_ns": [ns(t.sent_s) for t in traces],
@@ -195,7 +217,6 @@ def write_drive_traces(path: Path, driven: Driven, traces: Sequence[Trace]) -> N
         "status": [t.status for t in traces],
         "error": [t.error for t in traces],
     }
-    write_table(path, columns)
 
 
 def _told(summary: dict[str, Any]) -> str:

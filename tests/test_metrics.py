@@ -39,6 +39,7 @@ TRACE = Trace(
     error=None,
     events=3,
     coalesced=0,
+    received_bytes=300,
     reads=3,
     stamped_reads=3,
 )

@@ -98,6 +98,7 @@ def fold_exchange(exchange: Exchange, folding: Folding, split: Split = events) -
         error=_failure(exchange, answer, body, needs_reason=folding.needs_reason),
         events=number,
         coalesced=coalesced,
+        received_bytes=len(body),
         reads=len(ends),
         stamped_reads=len(ends) - unstamped,
     )

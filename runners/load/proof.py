@@ -2,8 +2,7 @@
 """What the client can be held to: how late it was, how idle, how much of its time it had to wait."""
 
 import math
-from collections.abc import Iterator, Sequence
-from operator import sub
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -39,14 +38,13 @@ class ClientProof(BaseModel):
 def prove(driven: Driven, traces: Sequence[Trace], inside: Sequence[Trace], slots: int | None) -> ClientProof:
     """`inside` are the requests due in the window, whose lag counts; `slots` is None in open loop."""
     lags = sorted(t.sent_s - t.due_s for t in inside if t.sent_s is not None)
-    lateness = sorted(_lateness(traces))
     reads = sum(t.reads for t in traces)
     events = sum(t.events for t in traces)
     whole_s = driven.end_s
     return ClientProof(
         send_lag_p50_s=nearest(lags, 0.5),
         send_lag_p99_s=nearest(lags, 0.99),
-        lateness_p99_s=nearest(lateness, 0.99),
+        lateness_p99_s=_lateness_p99(traces),
         slot_idle_share=driven.idle_slot_s / (slots * whole_s) if slots and whole_s else None,
         coalesced_share=sum(t.coalesced for t in traces) / events if events else None,
         kernel_stamps_share=sum(t.stamped_reads for t in traces) / reads if reads else None,
@@ -61,11 +59,15 @@ def prove(driven: Driven, traces: Sequence[Trace], inside: Sequence[Trace], slot
 
 def nearest(ordered: Sequence[float], q: float) -> float | None:
     """The ceil(q n)-th of n sorted values; None of none."""
-    return ordered[math.ceil(q * len(ordered)) - 1] if ordered else None
+    return ordered[math.ceil(q * len(ordered)) - 1] if len(ordered) else None
 
 
-def _lateness(traces: Sequence[Trace]) -> Iterator[float]:
+def _lateness_p99(traces: Sequence[Trace]) -> float | None:
     """Of events with tokens, where the kernel stamped every read."""
-    for trace in traces:
-        if trace.stamped_reads == trace.reads:
-            yield from map(sub, trace.timeline.user_s, trace.timeline.at_s)
+    import numpy as np
+
+    stamped = [t.timeline for t in traces if t.timeline and t.stamped_reads == t.reads]
+    if not stamped:
+        return None
+    lateness = np.concatenate([np.subtract(one.user_s, one.at_s) for one in stamped])
+    return float(np.quantile(lateness, 0.99, method="inverted_cdf"))

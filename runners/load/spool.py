@@ -23,10 +23,11 @@ class Spool:
 
     def keep(self, received: "Received") -> None:
         """Take charge of a finished answer."""
-        self._held += received.in_memory
-        if self._held > self._limit:
-            self._held -= received.in_memory
+        if self._held + received.in_memory > self._limit:
             received.spill()
+        else:
+            received.trim()
+            self._held += received.in_memory
 
     def write(self, data: bytearray) -> int:
         """Append to the file; where it begins there."""
@@ -73,6 +74,10 @@ class Received:
         """Move what is in memory to the file."""
         self._extents.append((self.spool.write(self._tail), len(self._tail)))
         self._tail = bytearray()
+
+    def trim(self) -> None:
+        """Give back what the buffer has grown beyond its content."""
+        self._tail = self._tail[:]
 
     def __bytes__(self) -> bytes:
         return b"".join([*(self.spool.read(*extent) for extent in self._extents), self._tail])

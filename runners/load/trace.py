@@ -11,7 +11,7 @@ from engines.contract import Prompt
 from runners.load.spool import Received
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Exchange:
     """One request while it is under way; the wire fills it, nothing is parsed.
 
@@ -61,7 +61,7 @@ class Timeline:
         return len(self.tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trace:
     """One request, folded. An `error` makes it failed; it stays in every denominator.
 
@@ -89,6 +89,7 @@ class Trace:
     error: str | None
     events: int
     coalesced: int
+    received_bytes: int
     reads: int
     stamped_reads: int
 

@@ -14,7 +14,7 @@ from engines.contract import Counters, Launch
 from runners.errors import MendableError
 from runners.load.proof import ClientProof
 from runners.load.trace import Timeline, Trace
-from runners.report.columns import list_column, write_table
+from runners.report.columns import batches, list_column, write_table
 from runners.report.metrics import Quantile
 
 SCHEMA_VERSION: Final = 1
@@ -166,11 +166,23 @@ def trace_fields(trace: Trace) -> dict[str, Any]:
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:
     """All traces of a cell in Parquet: one row a request, its timeline as three lists."""
     names = [name for name in Trace.__dataclass_fields__ if name != "timeline"]
+    ticks = {"tick_at_s": "double[]", "tick_user_s": "double[]", "tick_tokens": "int64[]"}
+    write_table(path, {name: _column_type(name) for name in names} | ticks, map(_columns, batches(traces)))
+
+
+def _column_type(name: str) -> str:
+    if name in ("request_id", "finish_reason", "error"):
+        return "string"
+    return "double" if name.endswith("_s") else "int64"
+
+
+def _columns(traces: Sequence[Trace]) -> dict[str, Any]:
+    names = [name for name in Trace.__dataclass_fields__ if name != "timeline"]
     columns: dict[str, Any] = {name: [getattr(trace, name) for trace in traces] for name in names}
     columns["tick_at_s"] = list_column(t.timeline.at_s for t in traces)
     columns["tick_user_s"] = list_column(t.timeline.user_s for t in traces)
     columns["tick_tokens"] = list_column(t.timeline.tokens for t in traces)
-    write_table(path, columns)
+    return columns
 
 
 class Run(_Written):
