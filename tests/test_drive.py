@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tokenizers import Tokenizer, models
+from tokenizers.pre_tokenizers import ByteLevel
 
 from engines.contract import Answer, Prompt, Sampling
 from engines.dialects import DIALECTS, Dialect
@@ -205,7 +207,7 @@ def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted([[chunked(b"x" * (1 << 20))], [chunked(b"y")]]) as (url, _):
         driven = drive(load, prompts(), encode, transport_of(url, "http"))
     assert driven.exchanges[0].error == "an answer of more than 0 MiB"
-    assert driven.exchanges[0].body.length < 1 << 18
+    assert driven.exchanges[0].body.length == 0
     assert bytes(driven.exchanges[1].body) == b"y"
 
 
@@ -218,3 +220,48 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
 def test_an_unknown_dialect(tmp_path: Path) -> None:
     with pytest.raises(DriveError, match="--dialect x: unknown; say one of openai,"):
         run_drive(asked("http://127.0.0.1:1", tmp_path, dialect="x"), as_json=True)
+
+
+def test_a_trace_of_times_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three requests, a twentieth of a second and none apart, whatever the file's first time is."""
+    (tmp_path / "times").write_text("100.0\n100.05\n100.05\n")
+    with scripted([[answered("openai")]] * 3) as (url, _):
+        run_drive(asked(url, tmp_path / "out", requests=9, streams=3, replay=tmp_path / "times"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["client"]["slot_idle_share"] is None
+    due_ns = pd.read_parquet(tmp_path / "out" / "traces.parquet")["due_ns"]
+    assert list(due_ns - due_ns[0]) == pytest.approx([0, 50_000_000, 50_000_000], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"replay": Path("no-such-file")}, "--replay no-such-file: .*one time in seconds a line is wanted"),
+        ({"replay": Path("x"), "rate": 1.0}, "the trace has its own times; give one of them"),
+        ({"tokenizer": Path("no-such-folder")}, "--tokenizer no-such-folder: no tokenizer.json there"),
+        ({"transport": "carrier-pigeon"}, "--transport carrier-pigeon: unknown; say one of http, grpc, grpc-aio"),
+        ({"transport": "grpc"}, "--transport grpc: only Triton's dialects have it; openai is HTTP's"),
+    ],
+)
+def test_options_that_cannot_be(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DriveError, match=message):
+        run_drive(asked("http://127.0.0.1:1", tmp_path, **changes), as_json=True)
+
+
+def test_times_out_of_order_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "times").write_text("2\n1\n")
+    with pytest.raises(DriveError, match="not in order; sort them"):
+        run_drive(asked("http://127.0.0.1:1", tmp_path, replay=tmp_path / "times"), as_json=True)
+
+
+def test_a_tokenizer_counts_where_the_server_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One byte a token: each letter is one, the accented one two, which come with its only event."""
+    tokenizer = Tokenizer(models.BPE({character: i for i, character in enumerate(ByteLevel.alphabet())}, []))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    events = [b"data: " + json.dumps({"text_output": text}).encode() + b"\n\n" for text in ("abc", "", "\u00e9d")]
+    with scripted([[chunked(*events)]]) as (url, _):
+        options = asked(url, tmp_path / "out", dialect="triton-ensemble", requests=1, tokenizer=tmp_path)
+        run_drive(options, as_json=True)
+    assert json.loads(capsys.readouterr().out)["tokens"] == 6
+    frame = pd.read_parquet(tmp_path / "out" / "traces.parquet")
+    assert list(frame["event_tokens"][0]) == [3, 3]

@@ -103,6 +103,7 @@ class Connection(ABC):
             exchange.reads.extend((length, kernel_s, user_s))
         if length > MOST_BODY:
             self._fail(f"an answer of more than {MOST_BODY >> 20} MiB")
+            exchange.let_go()
 
     def lost(self, reason: str) -> None:
         """See `Listener`."""
