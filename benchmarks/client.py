@@ -159,23 +159,30 @@ def alone(case: Case, folder: Path) -> Drove:
         return drive(url, options(case), Path(place) / "out")
 
 
+def cost(folder: Path) -> str:
+    """Start-up, memory and CPU. A child's peak is never below its parent's size, so this comes before
+    anything large is read here."""
+    one = alone(Case("one request", streams=1, requests=1), folder)
+    around_s = one.wall_s - one.first_sent_s - one.summary["e2e_s"]["p50"]
+    many = alone(LONG, folder)
+    events, received = many.summary["events"], many.summary["received_bytes"]
+    kept = min(received, IN_MEMORY)
+    return (
+        f"start-up {one.first_sent_s:.2f} s to the first request; {around_s:.2f} s from the last token to the end\n"
+        f"{events} events, {received >> 20} MiB received, {kept >> 20} MiB of them in memory: "
+        f"{(many.peak_bytes - one.peak_bytes - kept) / events:.0f} bytes an event beyond; "
+        f"{many.cpu_s / events * 1e6:.0f} s of CPU per 1M events"
+    )
+
+
 def main(folder: Path) -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    costs = cost(folder)
     print("| case | TTFT error p50 / p99 ms | gap error p99 ms | slots busy | CPU s per 1M events | failed |")
     print("|---|---|--:|--:|--:|--:|")
     for case in CASES:
         print(row(case, folder), flush=True)
-    one = alone(Case("one request", streams=1, requests=1), folder)
-    around_s = one.wall_s - one.first_sent_s - one.summary["e2e_s"]["p50"]
-    print(f"\nstart-up {one.first_sent_s:.2f} s to the first request; {around_s:.2f} s from the last token to the end")
-    many = alone(LONG, folder)
-    kept = min(many.summary["received_bytes"], IN_MEMORY)
-    each = (many.peak_bytes - one.peak_bytes - kept) / many.summary["events"]
-    print(
-        f"{many.summary['events']} events, {many.summary['received_bytes'] >> 20} MiB received, {kept >> 20} MiB of "
-        f"them in memory: {each:.0f} bytes an event beyond; {many.cpu_s / many.summary['events'] * 1e6:.0f} s of CPU "
-        f"per 1M events"
-    )
+    print(f"\n{costs}")
     print("\nPeers, measured apart on a machine of the same kind:")
     print(PEERS)
 
