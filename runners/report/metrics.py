@@ -47,10 +47,12 @@ def quantile(values: Sequence[float], q: float) -> Quantile:
 
 def _ranks(n: int, q: float) -> tuple[int, int]:
     """1-based ranks l < u with P(X_(l) <= quantile <= X_(u)) >= 0.95, 2.5% at most on either side."""
-    from scipy.stats import binom
+    import numpy as np
+    from scipy.special import bdtr
 
-    low = int(binom.ppf(0.025, n, q))
-    high = int(binom.ppf(0.975, n, q)) + 1
+    up_to = bdtr(np.arange(n + 1.0), n, q)
+    low = int(np.searchsorted(up_to, 0.025))
+    high = int(np.searchsorted(up_to, 0.975)) + 1
     return low, high
 
 
