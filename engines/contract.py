@@ -173,7 +173,8 @@ class Counters:
     """An engine's own counts since its start: tokens, drafts, requests. None is "not reported".
 
     `cached_tokens` are prompt tokens taken from the prefix cache. `drafts` are steps with a draft.
-    `running` and `waiting` are requests at this moment.
+    `running` and `waiting` are requests at this moment. `queue_s`, `prefill_s` and `decode_s` are sums over the
+    `timed_requests`: until scheduled, from there to the first token, and from the first to the last.
     """
 
     requests: float | None = None
@@ -185,6 +186,10 @@ class Counters:
     drafts: float | None = None
     drafted_tokens: float | None = None
     accepted_tokens: float | None = None
+    timed_requests: float | None = None
+    queue_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
 
 
 @dataclass(frozen=True)

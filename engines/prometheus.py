@@ -17,6 +17,10 @@ VLLM_NAMES: Final[Mapping[str, str]] = {
     "drafts": "vllm:spec_decode_num_drafts_total",
     "drafted_tokens": "vllm:spec_decode_num_draft_tokens_total",
     "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
+    "timed_requests": "vllm:request_queue_time_seconds_count",
+    "queue_s": "vllm:request_queue_time_seconds_sum",
+    "prefill_s": "vllm:request_prefill_time_seconds_sum",
+    "decode_s": "vllm:request_decode_time_seconds_sum",
 }
 """vllm/v1/metrics/loggers.py and vllm/v1/spec_decode/metrics.py, 0.20.2 and 0.33.0."""
 

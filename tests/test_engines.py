@@ -270,3 +270,13 @@ def test_counters_take_exact_names_and_sum_engines() -> None:
 
     counters = prometheus.counters(prometheus.parse(page), prometheus.VLLM_NAMES)
     assert counters == Counters(prompt_tokens=12.0)
+
+
+@pytest.mark.parametrize("recording", ["vllm_openai-0.32.0", "triton_vllm-0.32.0"])
+def test_vllm_says_where_the_time_went(recording: str) -> None:
+    """Of its own metrics page, alone or inside Triton: queue, prefill and decode add up to no more than all."""
+    name = recording.partition("-")[0]
+    counters = check_recording(ENGINES[name], Recording.load(RECORDINGS / recording)).counters
+    assert counters.timed_requests == counters.requests
+    assert counters.queue_s is not None and counters.prefill_s is not None and counters.decode_s is not None
+    assert 0 <= counters.queue_s < counters.prefill_s + counters.decode_s
