@@ -3,31 +3,64 @@
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
+from runners.capacity import search
 from runners.cell import Kitchen, draw, run_cell
-from runners.cells import Life
+from runners.cells import Cell, Life
+from runners.config import Level, WorkloadConfig
 from runners.environments import Say
+from runners.gpu import gpu_uuids
 from runners.launch.server import Server
 from runners.load.transport import Transport, transport_of
-from runners.report.record import LedgerEntry, LifeRecord, trace_fields, write_launch, write_model
+from runners.report.blocks import torn
+from runners.report.limits import misses
+from runners.report.record import (
+    Capacity,
+    LedgerEntry,
+    LifeRecord,
+    Probe,
+    read_life,
+    trace_fields,
+    write_launch,
+    write_model,
+)
 from runners.session import Session
 from runners.verify import Verified, verify
 
 
-def bake(session: Session, folder: Path, say: Say) -> None:
-    """Run every life that the folder does not hold yet. Raises what stops the comparison."""
+def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> None:
+    """Run every one of the lives that the folder does not hold yet. Raises what stops the comparison."""
     import_ahead()
-    remaining = [life for life in session.lives if not _finished(folder, life)]
+    _tear_down(session, lives, folder, say)
+    remaining = [life for life in lives if not _finished(folder, life)]
     began = time.monotonic()
     for number, life in enumerate(remaining):
         left = _left(time.monotonic() - began, number, len(remaining))
         say(
-            f"block {life.block} of {session.bakeoff.blocks}, {life.contender.name}: "
+            f"block {life.block} of {lives[-1].block}, {life.contender.name}: "
             f"start {number + 1} of {len(remaining)}{left}"
         )
         live(session, life, _fresh_folder(folder, life), say)
+
+
+def _tear_down(session: Session, planned: Sequence[Life], folder: Path, say: Say) -> None:
+    """Blocks whose lives would not belong together are moved aside whole, to be run anew."""
+    for block, of_block in groupby(planned, key=lambda life: life.block):
+        lives = list(of_block)
+        finished = [life for life in lives if _finished(folder, life)]
+        records = [read_life(folder / "lives" / life.name) for life in finished]
+        open_now = datetime.now(UTC) if finished and len(finished) < len(lives) else None
+        gpus_now = {life.contender.name: gpu_uuids(life.contender.gpus) for life in lives} if open_now else None
+        reason = torn(records, session.bakeoff.block_gap_s, open_now, gpus_now)
+        if reason:
+            say(f"block {block} is redone whole: {reason}")
+            for life in finished:
+                _supersede(folder / "lives" / life.name)
 
 
 def _left(spent_s: float, done: int, of: int) -> str:
@@ -49,14 +82,17 @@ def live(session: Session, life: Life, folder: Path, say: Say) -> None:
     served_name = f"bakeoff-{uuid.uuid4().hex[:12]}"
     launch = session.plan(life, folder / "engine", served_name)
     contestant = session.contestants[life.contender.name]
+    started = datetime.now(UTC)
     write_launch(folder / "launch.json", launch)
     with contestant.runner.up(launch, folder / "engine") as server:
         say(_up(server))
         transport = transport_of(server.address(life.contender.transport), life.contender.transport)
         verified = verified_server(session, life, server, transport, served_name)
+        kitchen = Kitchen(session, life, contestant, server, transport, verified, folder, say)
         for cell in life.cells:
-            run_cell(Kitchen(session, life, contestant, server, transport, verified, folder, say), cell)
-    write_model(folder / "life.json", _life_record(session, life, server, verified))
+            run_cell(kitchen, cell)
+        capacities = tuple(_capacity(kitchen, w) for w in session.bakeoff.workloads if w.capacity)
+    write_model(folder / "life.json", _life_record(session, life, server, verified, started, capacities))
 
 
 def _up(server: Server) -> str:
@@ -71,10 +107,14 @@ def _fresh_folder(folder: Path, life: Life) -> Path:
     """The life's folder; what an interrupted attempt left there is moved aside, marked, never used."""
     mine = folder / "lives" / life.name
     if mine.exists():
-        attempts = len(list(mine.parent.glob(f"{life.name}.superseded-*")))
-        mine.rename(mine.with_name(f"{life.name}.superseded-{attempts + 1}"))
+        _supersede(mine)
     mine.mkdir(parents=True)
     return mine
+
+
+def _supersede(life: Path) -> None:
+    attempts = len(list(life.parent.glob(f"{life.name}.superseded-*")))
+    life.rename(life.with_name(f"{life.name}.superseded-{attempts + 1}"))
 
 
 def verified_server(session: Session, life: Life, server: Server, transport: Transport, served_name: str) -> Verified:
@@ -86,7 +126,29 @@ def verified_server(session: Session, life: Life, server: Server, transport: Tra
     return verify(server, transport, contestant.engine, ours, knobs.max_model_len, canary, session.rendering)
 
 
-def _life_record(session: Session, life: Life, server: Server, verified: Verified) -> LifeRecord:
+def _capacity(kitchen: Kitchen, workload: WorkloadConfig) -> Capacity:
+    """One search for the highest level that meets the limits; each probe is a cell of its own."""
+    life, plan = kitchen.life, workload.capacity
+    assert plan is not None
+
+    def probe(value: float) -> Probe:
+        level = Level(plan.of, value)
+        summary = run_cell(kitchen, Cell(life.block, life.contender.name, workload, level, "capacity"))
+        missed = next(iter(misses(summary, workload, level)), None)
+        kitchen.say(f"    {workload.name} at {level}: {missed or 'limits met'}")
+        return Probe(level=value, missed=missed, output_tokens_per_s=summary.output_tokens_per_s)
+
+    return search(workload.name, plan, probe)
+
+
+def _life_record(
+    session: Session,
+    life: Life,
+    server: Server,
+    verified: Verified,
+    started: datetime,
+    capacities: tuple[Capacity, ...],
+) -> LifeRecord:
     contestant = session.contestants[life.contender.name]
     return LifeRecord(
         block=life.block,
@@ -98,9 +160,14 @@ def _life_record(session: Session, life: Life, server: Server, verified: Verifie
         runner=contestant.config.runner,
         transport=contestant.config.transport,
         environment=contestant.environment.recipe.name if contestant.environment else None,
+        started_at=started.isoformat(timespec="seconds"),
+        ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        gpus=gpu_uuids(life.contender.gpus),
         start_up_s=server.start_s,
+        build_s=server.build_s,
         capabilities=asdict(verified.capabilities),
         ledger=tuple(LedgerEntry(name=r.name, value=r.value, source=r.source, kind=r.kind) for r in verified.ledger),
         canary=trace_fields(verified.canary),
         cells=tuple(cell.name for cell in life.cells),
+        capacities=capacities,
     )

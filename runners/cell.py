@@ -11,8 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 from engines.contract import Answer, Call, Counters, EventData, Prompt
+from runners.capacity import probe_requests
 from runners.cells import Cell, Life
 from runners.environments import Say
+from runners.gpu import GpuUse, metered
 from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
 from runners.load.drive import drive
@@ -44,7 +46,7 @@ def draw(session: Session, cell: Cell, purpose: str) -> Draw:
 
     Shared openings belong to a workload's level in a block: no other cell of the life knows them.
     """
-    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level.name)
+    key = (session.bakeoff.seed, cell.block, cell.workload.name, cell.level.name, cell.purpose)
     return Draw(
         rendering=session.rendering,
         workload=cell.workload,
@@ -75,7 +77,7 @@ class Kitchen:
         return settled_counters(self.server, self.contestant.engine, self.verified.capabilities.model, expect_requests)
 
 
-def run_cell(kitchen: Kitchen, cell: Cell) -> None:
+def run_cell(kitchen: Kitchen, cell: Cell) -> Summary:
     """Warm up, settle, drive, settle, sum up, write."""
     clock = _Stopwatch()
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -86,17 +88,19 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> None:
     load = _load(kitchen, cell, request_s)
     window_s = max(load.window_s, load.window_e2e * request_s)
     kitchen.say(f"  {cell.workload.name} at {cell.level}: warm, driving for about {window_s:.0f} s")
-    with clock.phase("drive"):
+    with clock.phase("drive"), metered(kitchen.contestant.config.gpus, time.monotonic) as use:
         driven = drive(load, draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.transport)
+        gpu = use()
     _still_alive(kitchen, driven)
     sent = float(len(driven.exchanges))
     after = kitchen.counters(None if before.requests is None else before.requests + sent)
     traces = fold_all(driven, _folding(kitchen))
     summary = _summary(kitchen, cell, driven, traces, before, after)
     write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
-    record = _record(kitchen, cell, started_at, before, after, clock.phases(), summary)
+    record = _record(kitchen, cell, started_at, before, after, gpu, clock.phases(), summary)
     write_model(kitchen.folder / f"{cell.name}.json", record)
     kitchen.say(_told(summary))
+    return summary
 
 
 def _warm_up_load(kitchen: Kitchen, cell: Cell) -> Load:
@@ -115,7 +119,7 @@ def _arrivals(kitchen: Kitchen, cell: Cell, request_s: float) -> Arrivals | None
         due_s = constant(rate)
     else:
         due_s = gamma(rate, workload.burstiness or 1.0, (bakeoff.seed, cell.block, cell.name))
-    expected = math.ceil(1.2 * rate * (workload.ramp_s + bakeoff.window_s))
+    expected = math.ceil(1.2 * rate * (workload.ramp_s + max(bakeoff.window_s, _probing(cell))))
     return Arrivals(due_s, expected, math.ceil(2 * rate * request_s), workload.ramp_s)
 
 
@@ -126,11 +130,17 @@ def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
         level=int(cell.level.value) if closed else cell.workload.max_in_flight,
         spread_s=request_s,
         arrivals=_arrivals(kitchen, cell, request_s),
-        window_s=bakeoff.window_s,
-        window_e2e=WINDOW_E2E,
+        window_s=max(bakeoff.window_s, _probing(cell) if not closed else 0.0),
+        window_e2e=max(WINDOW_E2E, _probing(cell) if closed else 0.0),
         idle_limit_s=bakeoff.idle_limit_s,
         request_limit_s=REQUEST_LIMIT_IDLES * bakeoff.idle_limit_s,
     )
+
+
+def _probing(cell: Cell) -> float:
+    """How long a probe for capacity lasts, until its percentile can be had: in mean request times for requests in
+    flight, in seconds for a rate."""
+    return probe_requests(cell.workload) / cell.level.value if cell.purpose == "capacity" else 0.0
 
 
 def _still_alive(kitchen: Kitchen, driven: Driven) -> None:
@@ -163,6 +173,7 @@ def _record(
     started_at: str,
     before: Counters,
     after: Counters,
+    gpu: GpuUse | None,
     phases: Phases,
     summary: Summary,
 ) -> CellRecord:
@@ -179,11 +190,13 @@ def _record(
         workload=cell.workload.name,
         level=cell.level.value,
         level_kind=cell.level.kind,
+        purpose=cell.purpose,
         started_at=started_at,
         start_up_s=kitchen.server.start_s,
         prompts_sha256=fingerprint(list(islice(draw(kitchen.session, cell, "measured").prompts(), FINGERPRINTED))),
         counters_before=before,
         counters_after=after,
+        gpu=gpu,
         phases=phases,
         summary=summary,
     )

@@ -27,12 +27,32 @@ def compare(
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what is missing in OUT.")] = False,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="Look after 4, 6 and 10 blocks and stop once it is decided.")
+    ] = False,
+    most_blocks: Annotated[int | None, typer.Option(min=2, help="With --until-decided: the last look.")] = None,
+    most_hours: Annotated[float | None, typer.Option(min=0, help="With --until-decided.")] = None,
+    most_cost: Annotated[float | None, typer.Option(min=0, help="With --until-decided, by price_per_gpu_hour.")] = None,
 ) -> None:
-    """Run a comparison, write its records, print the table."""
+    """Run a comparison, write its records, print table and verdicts."""
     from runners.commands import run_compare
+    from runners.looks import Caps
 
     with _refusals():
-        run_compare(config, out, resume=resume, say=_say())
+        caps = _caps(most_blocks, most_hours, most_cost, until_decided=until_decided)
+        run_compare(config, out, Caps(*caps) if caps else None, resume=resume, say=_say())
+
+
+def _caps(
+    blocks: int | None, hours: float | None, cost: float | None, *, until_decided: bool
+) -> tuple[int | None, float | None, float | None] | None:
+    from runners.results import ResultsError
+
+    if until_decided:
+        return blocks, hours, cost
+    if (blocks, hours, cost) != (None, None, None):
+        raise ResultsError("--most-blocks, --most-hours and --most-cost go with --until-decided; add it")
+    return None
 
 
 @app.command()
@@ -63,6 +83,39 @@ def table(
 
     with _refusals():
         print_table(folder, form)
+
+
+@app.command()
+def verdicts(
+    folder: Path,
+    form: Annotated[str, typer.Option("--format", help="md or json")] = "md",
+) -> None:
+    """Print what a results folder decides: verdicts, intervals, scatter over lives."""
+    from runners.commands import print_verdicts
+
+    with _refusals():
+        print_verdicts(folder, form)
+
+
+@app.command()
+def diff(
+    before: Path,
+    after: Path,
+    across_environments: Annotated[
+        bool, typer.Option("--across-environments", help="Compare though machine or versions differ.")
+    ] = False,
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit code 1 where AFTER is decidedly slower.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="md or json")] = "md",
+) -> None:
+    """Compare two runs of one plan, contender by contender. What cannot be compared is exit code 2."""
+    from runners.diff_command import run_diff
+
+    with _refusals(code=2):
+        regressed = run_diff(before, after, form, across_environments=across_environments)
+    if regressed and fail_on_regression:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -130,8 +183,8 @@ def _say() -> Any:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Errors that a user can mend are one message and exit code 1; an interrupt is exit code 130.
+def _refusals(code: int = 1) -> Iterator[None]:
+    """Errors that a user can mend are one message and exit code 1, or `code`; an interrupt is exit code 130.
 
     A request to end (SIGTERM, SIGHUP) is treated as Ctrl-C, so that no engine outlives the tool.
     """
@@ -148,7 +201,7 @@ def _refusals() -> Iterator[None]:
         for told in (error, error.__context__):
             if isinstance(told, MendableError):
                 print(f"bakeoff: {told}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(code) from None
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

@@ -3,6 +3,7 @@
 
 import shlex
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -13,31 +14,48 @@ from runners.config import ConfigError, config_text
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
 from runners.load.transport import transport_of
+from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
 from runners.places import shipped_configs
 from runners.preflight import environment_complaints, machine_complaints
+from runners.report.blocks import read_run
+from runners.report.decisions import decide_run, decisions_json
+from runners.report.decisions_text import decisions_markdown
 from runners.report.host import describe_host
-from runners.report.record import Run, write_model
+from runners.report.record import Run, read_looks, write_model
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
 from runners.results import ResultsError, choose_folder, open_folder
 from runners.self_check import HEADROOM, check_client
 from runners.session import Session, open_session
 
 FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json}
+VERDICTS = {"md": decisions_markdown, "json": decisions_json}
 
 
-def run_compare(config: Path | None, out: Path | None, *, resume: bool, say: Say) -> None:
-    """`bakeoff compare`."""
+def run_compare(config: Path | None, out: Path | None, caps: Caps | None, *, resume: bool, say: Say) -> None:
+    """`bakeoff compare`; with caps until it is decided."""
     session = _open(config, say) if config else _demo_session(say)
+    if caps:
+        check_caps(session.bakeoff, caps)
     folder = choose_folder(out, session.bakeoff.name, date.today(), resume=resume)
     environments = {c.environment.recipe.name: c.environment for c in session.contestants.values() if c.environment}
     open_folder(folder, session.text, describe_host(session.checkpoint, environments), resume=resume)
-    say(f"results go to {folder}; {_expected(session)}")
-    bake(session, folder, say)
-    run = Run.load(folder)
+    if caps is None and not read_looks(folder):
+        say(f"results go to {folder}; {_expected(session, session.lives)}")
+        bake(session, session.lives, folder, say)
+    else:
+        caps = caps or Caps()
+        looks = plan_looks(folder, caps, resume=resume)
+        say(f"results go to {folder}; looks after {', '.join(map(str, looks))} blocks")
+        bake_until_decided(session, folder, looks, caps, say)
+    run = read_run(folder)
     rows = tabulate(run)
     for suffix, form in FORMATS.items():
         (folder / f"table.{suffix}").write_text(form(rows), encoding="utf-8")
+    decisions = decide_run(run)
+    for suffix, tell in VERDICTS.items():
+        (folder / f"verdicts.{suffix}").write_text(tell(decisions), encoding="utf-8")
     print(as_markdown(rows))
+    print(decisions_markdown(decisions))
     print(_client_check(run, folder))
     print(f"The record lies in {folder}")
 
@@ -81,14 +99,14 @@ def _demo_session(say: Say) -> Session:
         return _open(configs / "light.yaml", say)
 
 
-def _expected(session: Session) -> str:
+def _expected(session: Session, lives: Sequence[Life]) -> str:
     """A forecast from the typical start-up times that the environments' files name."""
     seconds = 0.0
-    for life in session.lives:
+    for life in lives:
         environment = session.contestants[life.contender.name].environment
         start_s = environment.recipe.start_s if environment else 0.0
         seconds += start_s + 5 + len(life.cells) * (1.4 * session.bakeoff.window_s + 2)
-    return f"{len(session.lives)} server starts, about {seconds / 60:.0f} min"
+    return f"{len(lives)} server starts, about {seconds / 60:.0f} min"
 
 
 def print_plan(config: Path, engine: str | None, say: Say) -> None:
@@ -141,11 +159,14 @@ def print_table(folder: Path, form: str) -> None:
     """`bakeoff table`."""
     if form not in FORMATS:
         raise ResultsError(f"--format {form}: unknown; say md, csv or json")
-    try:
-        run = Run.load(folder)
-    except FileNotFoundError as error:
-        raise ResultsError(f"{folder} is no results folder: {error.filename} is missing") from None
-    print(FORMATS[form](tabulate(run)), end="")
+    print(FORMATS[form](tabulate(read_run(folder))), end="")
+
+
+def print_verdicts(folder: Path, form: str) -> None:
+    """`bakeoff verdicts`."""
+    if form not in VERDICTS:
+        raise ResultsError(f"--format {form}: unknown; say md or json")
+    print(VERDICTS[form](decide_run(read_run(folder))), end="")
 
 
 def print_engines() -> None:

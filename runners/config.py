@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from engines.contract import Knobs, Sampling, Speculation
+from runners.config_judging import CapacityConfig, LimitConfig, SquareConfig
+from runners.config_judging import Strict as _Strict
 from runners.errors import MendableError
 
 
@@ -16,6 +18,7 @@ class ConfigError(MendableError):
 
 
 Count = Annotated[int, Field(gt=0)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 
 
@@ -26,10 +29,6 @@ def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 NotEmpty = AfterValidator(_not_empty)
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SpeculationConfig(_Strict):
@@ -67,6 +66,7 @@ class ContenderConfig(_Strict):
     runner: str = "process"
     transport: Literal["http", "grpc", "grpc-aio"] = "http"
     environment: str | None = None
+    price_per_gpu_hour: Price | None = None
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = ()
     knobs: KnobsConfig = KnobsConfig()
     address: Annotated[str, Field(pattern=r"^http://[^/\s]+$")] | None = None
@@ -125,7 +125,8 @@ class WorkloadConfig(_Strict):
 
     `rates` are in requests per second; their `arrivals` are evenly spaced, Poisson, or gamma with shape
     `burstiness` (below 1 burstier than Poisson). At most `max_in_flight` requests are under way: one that is
-    due beyond that waits, and its time runs. The first `ramp_s` seconds are not measured.
+    due beyond that waits, and its time runs. The first `ramp_s` seconds are not measured. `goodput_at_least` is a
+    share of requests: a request is good that meets every limit's time by itself.
     """
 
     name: Name
@@ -138,6 +139,9 @@ class WorkloadConfig(_Strict):
     burstiness: Annotated[float, Field(gt=0)] | None = None
     max_in_flight: Count = 1024
     ramp_s: Annotated[float, Field(ge=0)] = 10.0
+    limits: tuple[LimitConfig, ...] = ()
+    goodput_at_least: Annotated[float, Field(gt=0, le=1)] | None = None
+    capacity: CapacityConfig | None = None
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -145,12 +149,27 @@ class WorkloadConfig(_Strict):
         closed = tuple(Level("concurrency", value) for value in self.concurrency)
         return closed + tuple(Level("rate", value) for value in self.rates)
 
+    def limits_at(self, level: Level) -> tuple[LimitConfig, ...]:
+        """The limits that hold at a level."""
+        return tuple(x for x in self.limits if x.everywhere or x.at == (level.kind, level.value))
+
     @model_validator(mode="after")
     def _driven(self) -> Self:
         if not self.levels:
             raise ValueError(f"workloads.{self.name}: no level; give concurrency, rates, or both")
         if (self.arrivals == "gamma") != (self.burstiness is not None):
             raise ValueError(f"workloads.{self.name}.burstiness: belongs to arrivals: gamma, and only there")
+        return self
+
+    @model_validator(mode="after")
+    def _limited(self) -> Self:
+        for limit in self.limits:
+            if not limit.everywhere and not any(limit in self.limits_at(level) for level in self.levels):
+                raise ValueError(f"workloads.{self.name}.limits: {limit.text}: its level is none of the workload's")
+        if self.goodput_at_least is not None and not self.limits:
+            raise ValueError(f"workloads.{self.name}.goodput_at_least: needs limits; say what a good request is")
+        if self.capacity and not any(limit.everywhere for limit in self.limits):
+            raise ValueError(f"workloads.{self.name}.capacity: needs a limit without a level; say what has to be met")
         return self
 
 
@@ -169,12 +188,15 @@ class Bakeoff(_Strict):
     knobs: KnobsConfig = KnobsConfig()
     contenders: Annotated[tuple[ContenderConfig, ...], NotEmpty]
     reference: str | None = None
+    square: SquareConfig | None = None
     workloads: Annotated[tuple[WorkloadConfig, ...], NotEmpty]
     blocks: Count = 6
+    block_gap_s: Annotated[float, Field(gt=0)] = 3600.0
     window_s: Annotated[float, Field(gt=0)] = 60.0
     idle_limit_s: Annotated[float, Field(gt=0)] = 60.0
     start_limit_s: Annotated[float, Field(gt=0)] = 1800.0
     port: Annotated[int, Field(ge=1024, le=65533)] = 18100
+    price_per_gpu_hour: Price | None = None
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
     seed: Annotated[int, Field(ge=0)] = 0
     output_length: Literal["forced", "natural"] = "forced"
@@ -184,6 +206,12 @@ class Bakeoff(_Strict):
     def reference_name(self) -> str:
         """The contender that the others are compared with: the one named, else the first."""
         return self.reference or self.contenders[0].name
+
+    def price_per_hour(self, contender: str) -> float | None:
+        """What an hour of a contender costs, by its GPUs; None where no price is given or it has none."""
+        found = next(c for c in self.contenders if c.name == contender)
+        price = self.price_per_gpu_hour if found.price_per_gpu_hour is None else found.price_per_gpu_hour
+        return None if price is None or not found.gpus else price * len(found.gpus)
 
     def knobs_of(self, contender: ContenderConfig) -> Knobs:
         """The matched knobs with the contender's own on top. `check` has seen the two lengths."""
@@ -200,6 +228,9 @@ class Bakeoff(_Strict):
         _unique("workloads", [w.name for w in self.workloads])
         if self.reference_name not in {c.name for c in self.contenders}:
             raise ValueError(f"reference: no contender is named {self.reference!r}; name one of them")
+        for name in self.square.corners().values() if self.square else ():
+            if name not in {c.name for c in self.contenders}:
+                raise ValueError(f"square: no contender is named {name!r}; name one of them")
         for contender in self.contenders:
             self._check_lengths(contender)
         return self

@@ -1,24 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which lives run."""
 
+from collections import Counter
+from itertools import islice, pairwise
+
+import pytest
 import yaml
 
-from runners.cells import expand
+from runners.cells import balanced, block_orders, expand
 from runners.config import parse_config
 from tests.test_config import GOOD
 
 
-def test_blocks_rotate_and_hold_every_cell() -> None:
+def test_every_block_holds_every_cell() -> None:
     workloads = [{**GOOD["workloads"][0], "rates": [0.5]}]
     text = yaml.safe_dump({**GOOD, "blocks": 3, "workloads": workloads})
     lives = expand(parse_config(text, "x"))
-    assert [(life.block, life.position, life.contender.name) for life in lives] == [
-        (1, 1, "a"),
-        (1, 2, "b"),
-        (2, 1, "b"),
-        (2, 2, "a"),
-        (3, 1, "a"),
-        (3, 2, "b"),
-    ]
+    assert [(life.block, life.position) for life in lives] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    for block in (lives[:2], lives[2:4], lives[4:]):
+        assert {life.contender.name for life in block} == {"a", "b"}
     assert [cell.name for cell in lives[0].cells] == ["w-c1", "w-c2", "w-r0.5"]
-    assert lives[2].name == "b02-b"
+    assert lives[2].name == f"b02-{lives[2].contender.name}"
+
+
+@pytest.mark.parametrize("contenders", [1, 2, 3, 4, 5, 6])
+def test_positions_are_balanced_in_every_square(contenders: int) -> None:
+    """So are six blocks of two, three and six contenders."""
+    orders = list(islice(block_orders(contenders, 7), 4 * contenders))
+    for start in range(0, len(orders), contenders):
+        for position in range(contenders):
+            taken = {order[position] for order in orders[start : start + contenders]}
+            assert taken == set(range(contenders))
+    assert balanced(contenders, 4 * contenders)
+    assert [k for k in range(2, 7) if balanced(k, 6)] == [2, 3, 6]
+
+
+@pytest.mark.parametrize(("contenders", "blocks"), [(2, 2), (3, 6), (4, 4), (5, 10), (6, 6)])
+def test_each_follows_each_other_equally_often(contenders: int, blocks: int) -> None:
+    followed = Counter(pair for order in islice(block_orders(contenders, 3), blocks) for pair in pairwise(order))
+    assert len(followed) == contenders * (contenders - 1)
+    assert set(followed.values()) == {blocks // contenders}
+
+
+def test_the_seed_draws_the_order_and_more_blocks_only_add() -> None:
+    first = list(islice(block_orders(3, 1), 6))
+    assert list(islice(block_orders(3, 1), 10))[:6] == first
+    assert any(list(islice(block_orders(3, seed), 6)) != first for seed in range(2, 6))

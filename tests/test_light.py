@@ -42,8 +42,11 @@ CONFIG: dict[str, Any] = {
             "output_tokens": {"low": 6, "high": 10},
             "shared_prefix": {"tokens": 32, "count": 1},
             "concurrency": [1, 2],
+            "limits": [{"metric": "ttft_visible", "percentile": 50, "at_most_s": 5.0}],
+            "capacity": {"start": 1, "most": 2},
         }
     ],
+    "square": {"first_runtime": ["direct", "triton"], "second_runtime": [None, None]},
     "blocks": 2,
     "window_s": 0.3,
     "idle_limit_s": 20,
@@ -106,6 +109,24 @@ def test_the_table(compared: Path) -> None:
     assert found[1]["front_end"] == "Triton 2.51.0"
 
 
+def test_the_verdicts(compared: Path) -> None:
+    done = bakeoff("verdicts", "out", "--format", "json", folder=compared)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    declared = found["comparisons"][0]
+    assert (declared["contender"], declared["level"], declared["ratio"]["n"]) == ("triton", None, 2)
+    assert declared["ratio"]["low"] < declared["ratio"]["value"] < declared["ratio"]["high"]
+    assert {r["outcome"] for r in found["requirements"]} == {"pass"}
+    assert [(c["contender"], c["value"], c["at_least"]) for c in found["capacities"]] == [
+        ("direct", pytest.approx(2.0), True),
+        ("triton", pytest.approx(2.0), True),
+    ]
+    assert [p["name"] for p in found["attribution"]] == ["front end"] * 3
+    assert found["attribution"][0]["ratio"]["value"] == pytest.approx(declared["ratio"]["value"])
+    assert (compared / "out" / "lives" / "b01-direct" / "w-capacity-c2.json").exists()
+    assert (compared / "out" / "verdicts.md").read_text().startswith("## Verdicts")
+
+
 def test_all_contenders_of_a_block_were_asked_the_same(compared: Path) -> None:
     """The shorter of two runs asked the beginning of what the longer one asked."""
     hashes = {
@@ -165,6 +186,21 @@ def test_resuming_redoes_unfinished_lives_only(compared: Path) -> None:
     assert (lives / "b01-direct" / "w-c1.json").read_text() == kept
     assert (lives / "b02-triton.superseded-1" / "w-c1.json").read_text() == lost
     assert CellRecord.model_validate_json((lives / "b02-triton" / "w-c1.json").read_text()).block == 2
+    assert [row["blocks"] for row in rows(compared)] == [2, 2, 2, 2]
+
+
+def test_a_block_whose_lives_lie_too_far_apart_is_redone_whole(compared: Path) -> None:
+    lives = compared / "out" / "lives"
+    (lives / "b02-triton" / "life.json").unlink()
+    kept = json.loads((lives / "b02-direct" / "life.json").read_text())
+    old = {**kept, "started_at": "2026-01-01T00:00:00+00:00", "ended_at": "2026-01-01T00:10:00+00:00"}
+    (lives / "b02-direct" / "life.json").write_text(json.dumps(old))
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", "--resume", folder=compared)
+    assert done.returncode == 0, done.stderr
+    assert "block 2 is redone whole: its lives lie" in done.stderr
+    assert "start 2 of 2" in done.stderr
+    assert (lives / "b02-direct.superseded-1" / "life.json").exists()
+    assert json.loads((lives / "b02-direct" / "life.json").read_text())["started_at"] > "2026-01-02"
     assert [row["blocks"] for row in rows(compared)] == [2, 2, 2, 2]
 
 

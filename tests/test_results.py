@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.results import ResultsError, choose_folder, open_folder
+from runners.results import ResultsError, changed, choose_folder, open_folder
 
 DAY = date(2026, 1, 2)
 
@@ -44,3 +44,20 @@ def test_another_config_is_refused() -> None:
         open_folder(Path("x"), "a: 2\n", {}, resume=True)
     open_folder(Path("x"), "a: 1\n", {}, resume=True)
     assert sorted(p.name for p in Path("x").iterdir()) == ["config.yaml", "environment.2.json", "environment.json"]
+
+
+def test_another_environment_is_refused() -> None:
+    """The load, free memory and which GPU of the same kind it is may change."""
+
+    def host(driver: str, load: float) -> dict[str, object]:
+        gpu = {"index": 0, "uuid": f"GPU-{load}", "name": "H200", "driver": driver, "memory_bytes": 1, "used_bytes": 2}
+        return {"load_average": load, "gpus": [gpu]}
+
+    open_folder(Path("x"), "a: 1\n", host("580", 0.5), resume=False)
+    open_folder(Path("x"), "a: 1\n", host("580", 1.5), resume=True)
+    with pytest.raises(ResultsError, match="x was begun in another environment: gpus "):
+        open_folder(Path("x"), "a: 1\n", host("590", 1.5), resume=True)
+
+
+def test_what_differs_is_named_by_its_key() -> None:
+    assert changed({"a": {"b": [1], "c": 2}}, {"a": {"b": [2], "c": 2}, "d": 1}) == {"a.b": ([1], [2]), "d": (None, 1)}

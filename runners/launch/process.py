@@ -57,8 +57,8 @@ class ProcessRunner:
         refuse_taken(launch.ports)
         lay_out(launch, folder)
         mark, used_before = uuid.uuid4().hex, used_bytes(launch.gpus)
-        for command in launch.prepare:
-            _prepare(command, folder, mark)
+        took_s = [_prepare(command, folder, mark) for command in launch.prepare]
+        build_s = sum(took_s) if any(took_s) else None
         log = folder / "server.log"
         began = time.monotonic()
         process = _start(launch.serve, folder, log, mark)
@@ -72,6 +72,7 @@ class ProcessRunner:
                 start_s=time.monotonic() - began,
                 alive=lambda: process.poll() is None,
                 log=lambda: log.read_text("utf-8", "replace"),
+                build_s=build_s,
             )
         finally:
             with uninterrupted():
@@ -117,10 +118,11 @@ def refuse_taken(wanted: tuple[int, ...]) -> None:
             raise LaunchError(f"port {port} is in use by {ports.holder(port)}; end it or set `port` in the config")
 
 
-def _prepare(command: Command, folder: Path, mark: str) -> None:
-    """Run a command that makes a file, unless the file is there."""
+def _prepare(command: Command, folder: Path, mark: str) -> float:
+    """Run a command that makes a file, unless the file is there; the seconds that took."""
     if command.creates and Path(command.creates).exists():
-        return
+        return 0.0
+    began = time.monotonic()
     if command.creates:
         Path(command.creates).parent.mkdir(parents=True, exist_ok=True)
     log = folder / "prepare.log"
@@ -132,6 +134,7 @@ def _prepare(command: Command, folder: Path, mark: str) -> None:
             end_group(process, mark)
     if code != 0:
         raise LaunchError(f"{' '.join(command.argv)} ended with code {code}:\n{last_lines(log)}")
+    return time.monotonic() - began
 
 
 def _start(command: Command, folder: Path, log: Path, mark: str) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ class LaunchError(MendableError):
 @dataclass(frozen=True)
 class Server:
     """A running engine. `start_s` is the time from its start to ready; None where we did not start it.
+    `build_s` is what the commands before that took, None where all they make was there.
 
     `alive` says whether it still runs, `log` what it has written so far.
     """
@@ -28,6 +29,7 @@ class Server:
     start_s: float | None
     alive: Callable[[], bool]
     log: Callable[[], str]
+    build_s: float | None = None
 
     def address(self, transport: str) -> str:
         """Where requests go by that transport; only engines with gRPC are asked for another than http."""

@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict
 
 from engines.contract import Counters, Launch
 from runners.errors import MendableError
+from runners.gpu import GpuUse
 from runners.load.proof import ClientProof
 from runners.load.trace import Timeline, Trace
 from runners.report.columns import batches, list_column, write_table
 from runners.report.metrics import Quantile
 
 SCHEMA_VERSION: Final = 1
+LOOKS_FILE: Final = "looks.json"
 
 
 class _Written(BaseModel):
@@ -32,6 +34,18 @@ class Percentiles(_Written):
     p99: Quantile
 
 
+class Delays(_Written):
+    """Where the time of an average request of the cell went, in seconds. The first three are the engine's own: until
+    scheduled, to the first token, to the last; `ttft_s` and `e2e_s` are the client's. What they have more is the
+    front end's: HTTP, tokenizing, Triton, the way back."""
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    ttft_s: float
+    e2e_s: float
+
+
 class Flag(_Written):
     """Something a reader of the cell must know. `no_verdict`: no verdict may rest on this cell."""
 
@@ -41,7 +55,10 @@ class Flag(_Written):
 
 
 class Summary(_Written):
-    """What a cell yields. Times in seconds, counts over the whole cell unless said otherwise."""
+    """What a cell yields. Times in seconds, counts over the whole cell unless said otherwise.
+
+    `goodput` is the share of requests due in the window that met every limit of the workload.
+    """
 
     requests_due: int
     requests_done: int
@@ -62,6 +79,8 @@ class Summary(_Written):
     ttft_token: Percentiles | None
     tpot: Percentiles
     e2e: Percentiles
+    goodput: float | None
+    delays: Delays | None
     cache_hit_rate: float | None
     acceptance_rate: float | None
     acceptance_length: float | None
@@ -78,7 +97,8 @@ class Phases(_Written):
 
 
 class CellRecord(_Written):
-    """One cell: contender x workload x level in one server life."""
+    """One cell: contender x workload x level in one server life. `purpose` tells the levels of the config from
+    the probes of a search for capacity."""
 
     schema_version: int = SCHEMA_VERSION
     block: int
@@ -92,13 +112,33 @@ class CellRecord(_Written):
     workload: str
     level: int | float
     level_kind: Literal["concurrency", "rate"]
+    purpose: Literal["planned", "capacity"] = "planned"
     started_at: str
     start_up_s: float | None
     prompts_sha256: str
     counters_before: Counters
     counters_after: Counters
+    gpu: GpuUse | None
     phases: Phases
     summary: Summary
+
+
+class Probe(_Written):
+    """One level tried, the limit that it missed, or None, and its rate."""
+
+    level: int | float
+    missed: str | None
+    output_tokens_per_s: float | None
+
+
+class Capacity(_Written):
+    """What the search in one life found: the highest level that met the limits and the lowest that did not."""
+
+    workload: str
+    level_kind: Literal["concurrency", "rate"]
+    met: int | float | None
+    missed: int | float | None
+    probes: tuple[Probe, ...]
 
 
 class LedgerEntry(_Written):
@@ -109,7 +149,11 @@ class LedgerEntry(_Written):
 
 
 class LifeRecord(_Written):
-    """One server life. Written when it has ended; a life without it is unfinished and redone whole."""
+    """One server life. Written when it has ended; a life without it is unfinished and redone whole.
+
+    Times are ISO 8601 in UTC; `gpus` are the UUIDs of those it was given. `build_s` is what had to be made
+    before the start took (an engine build, converted weights), None where nothing had to.
+    """
 
     schema_version: int = SCHEMA_VERSION
     block: int
@@ -121,11 +165,16 @@ class LifeRecord(_Written):
     runner: str
     transport: str
     environment: str | None
+    started_at: str
+    ended_at: str
+    gpus: tuple[str, ...]
     start_up_s: float | None
+    build_s: float | None
     capabilities: dict[str, Any]
     ledger: tuple[LedgerEntry, ...]
     canary: dict[str, Any]
     cells: tuple[str, ...]
+    capacities: tuple[Capacity, ...] = ()
 
 
 class AlreadyWrittenError(MendableError):
@@ -185,12 +234,19 @@ def _columns(traces: Sequence[Trace]) -> dict[str, Any]:
     return columns
 
 
+class Looks(_Written):
+    """Looks planned ahead: after which blocks verdicts are taken, each at its share of the error."""
+
+    after_blocks: tuple[int, ...]
+
+
 class Run(_Written):
-    """All finished lives of a results folder, and its config."""
+    """All finished lives of a results folder, its config and its looks; no `looks`: one, at the end."""
 
     config: dict[str, Any]
     lives: tuple[LifeRecord, ...]
     cells: tuple[CellRecord, ...]
+    looks: tuple[int, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -202,9 +258,20 @@ class Run(_Written):
         for path in sorted(folder.glob("lives/*/life.json")):
             if ".superseded-" in path.parent.name:
                 continue
-            lives.append(LifeRecord.model_validate_json(path.read_text("utf-8")))
+            lives.append(read_life(path.parent))
             cells += [_read_cell(path.parent / f"{name}.json") for name in lives[-1].cells]
-        return cls(config=config, lives=tuple(lives), cells=tuple(cells))
+        return cls(config=config, lives=tuple(lives), cells=tuple(cells), looks=read_looks(folder))
+
+
+def read_looks(folder: Path) -> tuple[int, ...]:
+    """The looks that were planned for a results folder, none where it has none."""
+    path = folder / LOOKS_FILE
+    return Looks.model_validate_json(path.read_text("utf-8")).after_blocks if path.exists() else ()
+
+
+def read_life(folder: Path) -> LifeRecord:
+    """The record of a finished life. Raises FileNotFoundError where it is unfinished."""
+    return LifeRecord.model_validate_json((folder / "life.json").read_text("utf-8"))
 
 
 def _read_cell(path: Path) -> CellRecord:

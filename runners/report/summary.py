@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a cell's traces and counters to its summary and flags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Final
 
 from engines.contract import Capabilities, Counters
 from runners.config import Level, WorkloadConfig
@@ -12,7 +13,7 @@ from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
 from runners.report.metrics import difference, share
-from runners.report.record import Flag, Percentiles, Summary
+from runners.report.record import Delays, Flag, Percentiles, Summary
 
 SHORTEST_WINDOW_E2E = 10.0
 """A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
@@ -72,6 +73,8 @@ def summarize(measured: Measured) -> Summary:
         ttft_token=_percentiles(inside, metrics.ttft_token_s) if measured.capabilities.tokens_per_event else None,
         tpot=_percentiles(inside, metrics.tpot_s),
         e2e=_percentiles(inside, metrics.e2e_s),
+        goodput=_goodput(measured, inside),
+        delays=_delays(measured, done),
         cache_hit_rate=_cache_hit_rate(measured, [t for t in inside if t.error is None]),
         acceptance_rate=share(accepted, drafted),
         acceptance_length=None if per_draft is None else 1.0 + per_draft,
@@ -112,6 +115,41 @@ def _whole_run(done: Sequence[Trace]) -> float | None:
         return None
     last_s = max(t.timeline.at_s[-1] for t in done if t.timeline)
     return share(sum(t.tokens for t in done), last_s - min(t.due_s for t in done))
+
+
+TIMES: Final[Mapping[str, Callable[[Trace], float | None]]] = {
+    "ttft_visible": metrics.ttft_visible_s,
+    "ttft_token": metrics.ttft_token_s,
+    "tpot": metrics.tpot_s,
+    "e2e": metrics.e2e_s,
+}
+
+
+def _goodput(measured: Measured, inside: Sequence[Trace]) -> float | None:
+    """Requests that met every limit's time by themselves / all due; a time that a request has not is met."""
+    limits = measured.workload.limits_at(measured.level)
+    if not limits:
+        return None
+    good = sum(all((TIMES[x.metric](t) or 0.0) <= x.at_most_s for x in limits) for t in inside)
+    return share(good, len(inside))
+
+
+def _delays(measured: Measured, done: Sequence[Trace]) -> Delays | None:
+    """Over the whole cell, as counters are; None where the engine does not report them."""
+    after, before = measured.after, measured.before
+    requests = difference(after.timed_requests, before.timed_requests)
+    queue_s = share(difference(after.queue_s, before.queue_s), requests)
+    prefill_s = share(difference(after.prefill_s, before.prefill_s), requests)
+    decode_s = share(difference(after.decode_s, before.decode_s), requests)
+    if queue_s is None or prefill_s is None or decode_s is None or not done:
+        return None
+    return Delays(
+        queue_s=queue_s,
+        prefill_s=prefill_s,
+        decode_s=decode_s,
+        ttft_s=fmean(metrics.ttft_token_s(t) for t in done),
+        e2e_s=fmean(metrics.e2e_s(t) for t in done),
+    )
 
 
 def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from runners.config import Bakeoff, Level
-from runners.report.compare import Estimate, geometric, holm, verdict
+from runners.report.blocks import exclusions, without_excluded
+from runners.report.compare import geometric_of_all
+from runners.report.decisions import FEWEST_BLOCKS
 from runners.report.metrics import Quantile
+from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run
-
-PRIMARY_METRIC: Final = "output_tokens_per_s"
-FEWEST_BLOCKS: Final = 4
-"""Below this a comparison is a demo: its intervals are too wide to decide anything usual."""
+from runners.report.verdicts import Comparison, judge
 
 Row = dict[str, Any]
 
@@ -21,17 +21,20 @@ Row = dict[str, Any]
 def tabulate(run: Run) -> list[Row]:
     """Rows in the order of the config. Figures are geometric means over blocks, counts are sums."""
     bakeoff = Bakeoff.model_validate(run.config)
-    rows = []
+    kept = without_excluded(run)
+    blocks = bakeoff.blocks if not run.looks else len({c.block for c in run.cells})
+    blocks -= len(exclusions(run))
+    rows: list[Row] = []
     for workload in bakeoff.workloads:
-        of_workload = [c for c in run.cells if c.workload == workload.name]
+        of_workload = [c for c in kept.cells if c.workload == workload.name]
         found = [
-            _row(_of(of_workload, contender.name, level), bakeoff)
+            _row(_of(of_workload, contender.name, level), blocks)
             for level in workload.levels
             for contender in bakeoff.contenders
             if _of(of_workload, contender.name, level)
         ]
-        _judge(found, of_workload, bakeoff)
         rows += found
+    _judge(rows, judge(kept), bakeoff.reference_name)
     return rows
 
 
@@ -43,10 +46,10 @@ def _level(row: Row) -> Level:
     return Level(row["level_kind"], row["level"])
 
 
-def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
+def _row(cells: Sequence[CellRecord], blocks: int) -> Row:
     first = cells[0]
     summaries = [c.summary for c in cells]
-    rate = _mean([s.output_tokens_per_s for s in summaries])
+    rate = geometric_of_all([s.output_tokens_per_s for s in summaries])
     return {
         "engine": first.contender,
         "engine_kind": first.engine_kind,
@@ -74,19 +77,20 @@ def _row(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> Row:
         **_percentile_columns("ttft_token", [s.ttft_token for s in summaries]),
         **_percentile_columns("tpot", [s.tpot for s in summaries]),
         **_percentile_columns("e2e", [s.e2e for s in summaries]),
+        "goodput": _arithmetic([s.goodput for s in summaries]),
         "cache_hit_rate": _arithmetic([s.cache_hit_rate for s in summaries]),
         "acceptance_rate": _arithmetic([s.acceptance_rate for s in summaries]),
         "acceptance_length": _arithmetic([s.acceptance_length for s in summaries]),
         "start_up_s": _value([c.start_up_s for c in cells]),
         "send_lag_p99_s": _largest([s.client.send_lag_p99_s for s in summaries]),
         "slot_idle_share": _largest([s.client.slot_idle_share for s in summaries]),
-        "primary_metric": PRIMARY_METRIC,
+        "primary_metric": primary_of(first).name,
         "ratio": None,
         "ratio_low": None,
         "ratio_high": None,
         "p_holm": None,
         "verdict": None,
-        "flags": _flags(cells, bakeoff),
+        "flags": _flags(cells, blocks),
     }
 
 
@@ -105,13 +109,8 @@ def _at(percentiles: Percentiles, level: str) -> Quantile:
     return {"p50": percentiles.p50, "p95": percentiles.p95, "p99": percentiles.p99}[level]
 
 
-def _mean(values: Sequence[float | None]) -> Estimate | None:
-    known = [v for v in values if v is not None]
-    return geometric(known) if known and len(known) == len(values) else None
-
-
 def _value(values: Sequence[float | None]) -> float | None:
-    mean = _mean(values)
+    mean = geometric_of_all(values)
     return mean.value if mean else None
 
 
@@ -131,64 +130,34 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _flags(cells: Sequence[CellRecord], bakeoff: Bakeoff) -> list[str]:
-    """Codes with the number of blocks that raised them, and what holds for the whole run."""
+def _flags(cells: Sequence[CellRecord], blocks: int) -> list[str]:
+    """Codes with the number of blocks that raised them, and what holds for the whole run of so many blocks."""
     codes: dict[str, int] = {}
     for cell in cells:
         for flag in cell.summary.flags:
             codes[flag.code] = codes.get(flag.code, 0) + 1
     flags = [f"{code} ({count} of {len(cells)} blocks)" for code, count in codes.items()]
-    if bakeoff.blocks < FEWEST_BLOCKS:
+    if blocks < FEWEST_BLOCKS:
         flags.append("demo")
-    if len(cells) < bakeoff.blocks:
-        flags.append(f"{bakeoff.blocks - len(cells)} blocks missing")
+    if len(cells) < blocks:
+        flags.append(f"{blocks - len(cells)} blocks missing")
     if any(cell.runner == "attach" for cell in cells):
         flags.append("never restarted")
     return flags
 
 
-def _judge(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -> None:
-    """Ratio to the reference within each block, at each level; Holm over a contender's levels."""
+def _judge(rows: Sequence[Row], comparisons: Sequence[Comparison], reference: str) -> None:
+    """Each row's ratio to the reference at its level, with its verdict."""
+    found = {(c.workload, c.contender, c.level_kind, c.level): c for c in comparisons}
     for row in rows:
-        if row["engine"] == bakeoff.reference_name:
+        if row["engine"] == reference:
             row["verdict"] = "reference"
-    for contender in bakeoff.contenders:
-        mine = [r for r in rows if r["engine"] == contender.name]
-        if contender.name != bakeoff.reference_name:
-            _judge_contender(mine, cells, bakeoff)
-
-
-def _judge_contender(rows: Sequence[Row], cells: Sequence[CellRecord], bakeoff: Bakeoff) -> None:
-    estimates = [geometric(_paired_ratios(cells, row["engine"], bakeoff.reference_name, _level(row))) for row in rows]
-    tested = [e.p for e in estimates if e is not None and e.p is not None]
-    adjusted = iter(holm(tested))
-    for row, estimate in zip(rows, estimates, strict=True):
-        if estimate is None:
-            row["verdict"] = "no verdict: no block has both figures"
             continue
-        row["ratio"], row["ratio_low"], row["ratio_high"] = estimate.value, estimate.low, estimate.high
-        row["p_holm"] = next(adjusted) if estimate.p is not None else None
-        against = _against(cells, row["engine"], bakeoff.reference_name, _level(row))
-        row["verdict"] = f"no verdict: {against}" if against else verdict(estimate, row["p_holm"], bakeoff.margin)
-
-
-def _paired_ratios(cells: Sequence[CellRecord], contender: str, reference: str, level: Level) -> list[float]:
-    base = {c.block: c.summary.output_tokens_per_s for c in _of(cells, reference, level)}
-    ratios = []
-    for cell in _of(cells, contender, level):
-        mine, other = cell.summary.output_tokens_per_s, base.get(cell.block)
-        if mine and other:
-            ratios.append(mine / other)
-    return ratios
-
-
-def _against(cells: Sequence[CellRecord], contender: str, reference: str, level: Level) -> str | None:
-    """The first reason why no verdict may rest on these cells, on either side."""
-    for cell in [*_of(cells, contender, level), *_of(cells, reference, level)]:
-        for flag in cell.summary.flags:
-            if flag.no_verdict:
-                return f"{flag.code} ({cell.contender}, block {cell.block})"
-    return None
+        comparison = found[row["workload"], row["engine"], row["level_kind"], row["level"]]
+        row["verdict"], row["p_holm"] = comparison.verdict, comparison.p_holm
+        if comparison.ratio is not None:
+            ratio = comparison.ratio
+            row["ratio"], row["ratio_low"], row["ratio_high"] = ratio.value, ratio.low, ratio.high
 
 
 def as_csv(rows: Sequence[Row]) -> str:

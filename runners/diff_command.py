@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs of one plan: is any contender faster or slower than it was?"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from runners.config import Bakeoff
+from runners.errors import MendableError
+from runners.report.blocks import read_run, without_excluded
+from runners.report.compare import ALPHA
+from runners.report.decisions_text import comparisons_table
+from runners.report.record import CellRecord, Run
+from runners.report.verdicts import Comparison, by_primary_metric, judge_pairs
+from runners.results import changed, environment_of, told
+
+FREE_KEYS: Final = ("name", "port")
+"""Of a config: what two runs of one plan may differ in."""
+
+
+class DiffError(MendableError):
+    """Two runs that cannot be compared."""
+
+
+def run_diff(before: Path, after: Path, form: str, *, across_environments: bool) -> bool:
+    """`bakeoff diff`: print the comparisons; whether something is decidedly slower. Raises DiffError."""
+    if form not in ("md", "json"):
+        raise DiffError(f"--format {form}: unknown; say md or json")
+    runs = read_run(before), read_run(after)
+    differing = changed(_plan(runs[0].config), _plan(runs[1].config))
+    if differing:
+        raise DiffError(f"{before} and {after} are runs of different plans: {told(differing)}")
+    environments = changed(environment_of(before), environment_of(after))
+    if environments and not across_environments:
+        raise DiffError(
+            f"{before} and {after} ran in different environments: {told(environments)}; "
+            "--across-environments compares all the same"
+        )
+    comparisons = compare_runs(*runs)
+    if form == "json":
+        value = {"environments": environments, "comparisons": [asdict(c) for c in comparisons]}
+        print(json.dumps(value, indent=2, allow_nan=False))
+    else:
+        print(diff_markdown(comparisons, environments), end="")
+    return any(c.verdict.startswith("slower") for c in comparisons)
+
+
+def compare_runs(before: Run, after: Run) -> tuple[Comparison, ...]:
+    """Each contender of the second run against itself in the first, paired by block: blocks of one number were
+    asked the same, in the same order of contenders. Raises DiffError where they were not."""
+    bakeoff = Bakeoff.model_validate(before.config)
+    cells = (*_labelled(before, "before"), *_labelled(after, "after"))
+    _check_prompts(cells)
+    merged = before.model_copy(update={"cells": cells})
+    pairs = [(f"{c.name} after", f"{c.name} before") for c in bakeoff.contenders]
+    return tuple(
+        comparison
+        for of_metric in by_primary_metric(merged, bakeoff)
+        for comparison in judge_pairs(of_metric, pairs, bakeoff.margin, ALPHA)
+    )
+
+
+def _labelled(run: Run, when: str) -> list[CellRecord]:
+    return [c.model_copy(update={"contender": f"{c.contender} {when}"}) for c in without_excluded(run).cells]
+
+
+def _check_prompts(cells: tuple[CellRecord, ...]) -> None:
+    asked: dict[tuple[int, str, str, float], str] = {}
+    for cell in cells:
+        key = (cell.block, cell.workload, cell.level_kind, cell.level)
+        if asked.setdefault(key, cell.prompts_sha256) != cell.prompts_sha256:
+            raise DiffError(
+                f"block {cell.block}, {cell.workload} at {cell.level:g}: the runs were asked different prompts, so "
+                "their checkpoints or tools differ; run one of them anew"
+            )
+
+
+def _plan(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with what it does not say filled in."""
+    full = Bakeoff.model_validate(config).model_dump(mode="json")
+    return {key: value for key, value in full.items() if key not in FREE_KEYS}
+
+
+def diff_markdown(comparisons: tuple[Comparison, ...], environments: Mapping[str, tuple[Any, Any]]) -> str:
+    """The table of verdicts, and in what the environments differ."""
+    lines = comparisons_table(comparisons)
+    lines += ["", "Ratio of the second run to the first, paired by block; above 1 is better."]
+    lines += [f"- environment: {told({key: both})}" for key, both in environments.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that a run decides, from the blocks that count."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from runners.cells import balanced
+from runners.config import Bakeoff
+from runners.report.attribution import Part, attribution
+from runners.report.blocks import exclusions, without_excluded
+from runners.report.capacities import CapacityEstimate, capacities
+from runners.report.costs import Cost, costs
+from runners.report.curves import Point, points
+from runners.report.limits import Requirement, requirements
+from runners.report.record import Run
+from runners.report.scatter import Scatter, scatter
+from runners.report.verdicts import Comparison, Crossing, crossings, judge
+
+FEWEST_BLOCKS: Final = 4
+"""Below this a comparison is a demo: its intervals are too wide to decide anything usual."""
+DRIFT_SHOWS: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All that rests on the blocks that count. `excluded` maps blocks to reasons."""
+
+    blocks: int
+    margin: float
+    looks: tuple[int, ...]
+    excluded: dict[int, str]
+    comparisons: tuple[Comparison, ...]
+    crossovers: tuple[Crossing, ...]
+    requirements: tuple[Requirement, ...]
+    capacities: tuple[CapacityEstimate, ...]
+    attribution: tuple[Part, ...]
+    curves: tuple[Point, ...]
+    costs: tuple[Cost, ...]
+    scatter: tuple[Scatter, ...]
+    remarks: tuple[str, ...]
+
+
+def decide_run(run: Run) -> Decisions:
+    """Pure; needs no server."""
+    bakeoff = Bakeoff.model_validate(run.config)
+    kept = without_excluded(run)
+    comparisons, scattered = judge(kept), scatter(kept)
+    return Decisions(
+        blocks=len({cell.block for cell in run.cells}),
+        margin=bakeoff.margin,
+        looks=run.looks,
+        excluded=exclusions(run),
+        comparisons=comparisons,
+        crossovers=crossings(kept),
+        requirements=requirements(kept),
+        capacities=capacities(kept),
+        attribution=attribution(kept),
+        curves=points(kept),
+        costs=costs(kept),
+        scatter=scattered,
+        remarks=tuple(_remarks(run, kept, bakeoff, comparisons, scattered)),
+    )
+
+
+def _remarks(
+    run: Run, kept: Run, bakeoff: Bakeoff, comparisons: Sequence[Comparison], scattered: Sequence[Scatter]
+) -> list[str]:
+    """What a reader of the verdicts must know."""
+    said = [f"block {block} is excluded, for all contenders: {reason}" for block, reason in exclusions(run).items()]
+    blocks = {cell.block for cell in kept.cells}
+    if len(blocks) < FEWEST_BLOCKS:
+        said.append(f"a demo: {len(blocks)} blocks decide little and cannot tell position from chance")
+    elif not balanced(len(bakeoff.contenders), len(blocks)):
+        said.append(f"{len(blocks)} blocks of {len(bakeoff.contenders)} contenders: positions are not balanced")
+    for name in (c.name for c in bakeoff.contenders):
+        missing = sorted(blocks - {cell.block for cell in kept.cells if cell.contender == name})
+        if missing:
+            said.append(f"{name} has no finished life in block {_listed(missing)}: paired blocks only")
+    said += [
+        f"{name} was never restarted: its blocks are parts of one server life and show nothing of starts"
+        for name in dict.fromkeys(cell.contender for cell in kept.cells if cell.runner == "attach")
+    ]
+    said += [s.remark for s in scattered if s.remark]
+    said += [
+        f"{c.contender} over {c.reference} in {c.workload} drifts by {math.expm1(c.drift):+.1%} a block "
+        f"(p {c.drift_p:.3f})"
+        for c in comparisons
+        if c.level is None and c.drift is not None and c.drift_p is not None and c.drift_p <= DRIFT_SHOWS
+    ]
+    return said
+
+
+def _listed(blocks: Sequence[int]) -> str:
+    return ", ".join(str(block) for block in blocks)
+
+
+def decisions_json(decisions: Decisions) -> str:
+    """Log ratios, positions and drifts are natural logarithms, shares are of 1."""
+    return json.dumps(asdict(decisions), indent=2, allow_nan=False) + "\n"
