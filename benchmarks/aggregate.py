@@ -21,7 +21,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 import numpy as np
 
 from engines.contract import Capabilities, Counters
-from runners.config import Span, WorkloadConfig
+from runners.config_workload import Span, WorkloadConfig
 from runners.load.load import Driven
 from runners.load.trace import Timeline, Trace
 from runners.report.record import write_traces

@@ -12,7 +12,7 @@ from pathlib import Path
 from runners.capacity import search
 from runners.cell import Kitchen, draw, run_cell
 from runners.cells import Cell, Life
-from runners.config import Level, WorkloadConfig
+from runners.config_workload import Level, WorkloadConfig
 from runners.environments import Say
 from runners.gpu import gpu_uuids
 from runners.launch.server import Server

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from runners.config import WorkloadConfig
 from runners.config_judging import CapacityConfig
+from runners.config_workload import WorkloadConfig
 from runners.report.metrics import SMALLEST_N
 from runners.report.record import Capacity, Probe
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from runners.config import Bakeoff, ContenderConfig, Level, WorkloadConfig
+from runners.config import Bakeoff, ContenderConfig
+from runners.config_workload import Level, WorkloadConfig
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a config file into a `Bakeoff`, or refuses it in one message: file, key, remedy."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from engines.contract import Knobs, Sampling, Speculation
-from runners.config_judging import CapacityConfig, LimitConfig, SquareConfig
-from runners.config_judging import Strict as _Strict
+from runners.config_base import Count, Name, Strict
+from runners.config_judging import SquareConfig
+from runners.config_workload import WorkloadConfig
 from runners.errors import MendableError
 
 
@@ -17,9 +17,7 @@ class ConfigError(MendableError):
     """A config that cannot be run. The message names file and key and says what would be right."""
 
 
-Count = Annotated[int, Field(gt=0)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 
 
 def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -31,12 +29,12 @@ def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
 NotEmpty = AfterValidator(_not_empty)
 
 
-class SpeculationConfig(_Strict):
+class SpeculationConfig(Strict):
     kind: Literal["ngram"]
     tokens: Count
 
 
-class KnobsConfig(_Strict):
+class KnobsConfig(Strict):
     """Knobs as written; None is "not written here". Tokens and sequences."""
 
     max_model_len: Count | None = None
@@ -54,7 +52,7 @@ class KnobsConfig(_Strict):
     seed: Annotated[int, Field(ge=0)] | None = None
 
 
-class ContenderConfig(_Strict):
+class ContenderConfig(Strict):
     """A named configuration of an engine.
 
     Where it is not started as a process: `address` is where it answers, `model` the name it serves
@@ -75,112 +73,14 @@ class ContenderConfig(_Strict):
     compose_file: str = "docker-compose.yml"
 
 
-class Span(_Strict):
-    """Lengths drawn evenly from low to high, both included, in tokens."""
-
-    low: Count
-    high: Count
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low {self.low} is above high {self.high}; exchange them")
-        return self
-
-
-def _span(value: object) -> object:
-    """One number is a length without spread."""
-    return {"low": value, "high": value} if isinstance(value, int) else value
-
-
-Lengths = Annotated[Span, BeforeValidator(_span)]
-
-
-class SharedPrefixConfig(_Strict):
-    """`count` different openings of `tokens` tokens; each prompt starts with one of them."""
-
-    tokens: Count
-    count: Count
-
-
-@dataclass(frozen=True)
-class Level:
-    """How hard a workload is driven: requests in flight (closed loop), or requests per second that
-    are due whatever the engine does (open loop)."""
-
-    kind: Literal["concurrency", "rate"]
-    value: float
-
-    @property
-    def name(self) -> str:
-        """As in file names: c8, r2.5."""
-        return f"{self.kind[0]}{self.value:g}"
-
-    def __str__(self) -> str:
-        return f"{self.value:g}" if self.kind == "concurrency" else f"{self.value:g}/s"
-
-
-class WorkloadConfig(_Strict):
-    """What is asked: input lengths count the whole rendered prompt, template included, in tokens.
-
-    `rates` are in requests per second; their `arrivals` are evenly spaced, Poisson, or gamma with shape
-    `burstiness` (below 1 burstier than Poisson). At most `max_in_flight` requests are under way: one that is
-    due beyond that waits, and its time runs. The first `ramp_s` seconds are not measured. `goodput_at_least` is a
-    share of requests: a request is good that meets every limit's time by itself.
-    """
-
-    name: Name
-    input_tokens: Lengths
-    output_tokens: Lengths
-    shared_prefix: SharedPrefixConfig | None = None
-    concurrency: tuple[Count, ...] = ()
-    rates: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
-    burstiness: Annotated[float, Field(gt=0)] | None = None
-    max_in_flight: Count = 1024
-    ramp_s: Annotated[float, Field(ge=0)] = 10.0
-    limits: tuple[LimitConfig, ...] = ()
-    goodput_at_least: Annotated[float, Field(gt=0, le=1)] | None = None
-    capacity: CapacityConfig | None = None
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """In the order in which they are driven."""
-        closed = tuple(Level("concurrency", value) for value in self.concurrency)
-        return closed + tuple(Level("rate", value) for value in self.rates)
-
-    def limits_at(self, level: Level) -> tuple[LimitConfig, ...]:
-        """The limits that hold at a level."""
-        return tuple(x for x in self.limits if x.everywhere or x.at == (level.kind, level.value))
-
-    @model_validator(mode="after")
-    def _driven(self) -> Self:
-        if not self.levels:
-            raise ValueError(f"workloads.{self.name}: no level; give concurrency, rates, or both")
-        if (self.arrivals == "gamma") != (self.burstiness is not None):
-            raise ValueError(f"workloads.{self.name}.burstiness: belongs to arrivals: gamma, and only there")
-        return self
-
-    @model_validator(mode="after")
-    def _limited(self) -> Self:
-        for limit in self.limits:
-            if not limit.everywhere and not any(limit in self.limits_at(level) for level in self.levels):
-                raise ValueError(f"workloads.{self.name}.limits: {limit.text}: its level is none of the workload's")
-        if self.goodput_at_least is not None and not self.limits:
-            raise ValueError(f"workloads.{self.name}.goodput_at_least: needs limits; say what a good request is")
-        if self.capacity and not any(limit.everywhere for limit in self.limits):
-            raise ValueError(f"workloads.{self.name}.capacity: needs a limit without a level; say what has to be met")
-        return self
-
-
-class SamplingConfig(_Strict):
+class SamplingConfig(Strict):
     temperature: Annotated[float, Field(ge=0)] = 0.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-class Bakeoff(_Strict):
+class Bakeoff(Strict):
     """One comparison, as written in its file. Times are in seconds."""
 
     name: Name

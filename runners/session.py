@@ -13,7 +13,8 @@ from engines.registry import known_engines
 from runners import preflight
 from runners.cells import Life, expand
 from runners.checkpoint import find_checkpoint
-from runners.config import Bakeoff, ConfigError, ContenderConfig, Span, parse_config
+from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
+from runners.config_workload import Span
 from runners.environments import EngineEnvironment, Recipe, Say, ensure, recipes
 from runners.launch.attach import AttachRunner
 from runners.launch.compose import ComposeRunner

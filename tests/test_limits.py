@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engines.contract import Counters
-from runners.config import Level, WorkloadConfig
 from runners.config_judging import LimitConfig
+from runners.config_workload import Level, WorkloadConfig
 from runners.report.limits import Requirement, misses, overall, requirements
 from runners.report.metrics import Quantile
 from runners.report.record import Delays, Percentiles, Run

@@ -8,7 +8,7 @@ import pytest
 from engines.contract import Capabilities, Counters, Prompt, Sampling
 from engines.dialects import DIALECTS
 from runners.cell import WINDOW_E2E
-from runners.config import Level, Span, WorkloadConfig
+from runners.config_workload import Level, Span, WorkloadConfig
 from runners.load.drive import drive
 from runners.load.fold import Folding, fold_all
 from runners.load.load import Arrivals, Driven, Load

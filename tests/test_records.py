@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from engines.contract import Capabilities, Counters
-from runners.config import Level, Span, WorkloadConfig
+from runners.config_workload import Level, Span, WorkloadConfig
 from runners.load.load import Driven
 from runners.load.trace import Trace
 from runners.report.record import (

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from engines.contract import Prompt, Sampling
-from runners.config import SharedPrefixConfig, Span, WorkloadConfig
+from runners.config_workload import SharedPrefixConfig, Span, WorkloadConfig
 from runners.load.workload import Draw, DrawError, Rendering, fingerprint, load_rendering
 
 WORKLOAD = WorkloadConfig(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.contract import Prompt, Sampling
-from runners.config import WorkloadConfig
+from runners.config_workload import WorkloadConfig
 from runners.errors import MendableError
 
 MOST_TRIES = 12

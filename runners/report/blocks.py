@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from runners.config import Bakeoff, Level
+from runners.config import Bakeoff
+from runners.config_workload import Level
 from runners.errors import MendableError
 from runners.report.record import CellRecord, LifeRecord, Run
 

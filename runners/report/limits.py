@@ -8,8 +8,9 @@ from statistics import fmean
 
 import numpy as np
 
-from runners.config import Bakeoff, Level, WorkloadConfig
+from runners.config import Bakeoff
 from runners.config_judging import LimitConfig
+from runners.config_workload import Level, WorkloadConfig
 from runners.report.compare import fit, geometric_of_all
 from runners.report.metrics import Quantile
 from runners.report.record import CellRecord, Run, Summary

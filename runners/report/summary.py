@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from engines.contract import Capabilities, Counters
-from runners.config import Level, WorkloadConfig
+from runners.config_workload import Level, WorkloadConfig
 from runners.load.load import Driven
 from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace

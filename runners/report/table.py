@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from runners.config import Bakeoff, Level
+from runners.config import Bakeoff
+from runners.config_workload import Level
 from runners.report.blocks import exclusions, without_excluded
 from runners.report.compare import geometric_of_all
 from runners.report.decisions import FEWEST_BLOCKS
