@@ -7,7 +7,6 @@ One cell of 10,000 requests with 1,000 tokens each, one event a token. Exits wit
 is that of summing up, the memory that of the whole process with the events in it.
 """
 
-# ruff: noqa: E402
 # Run as a script, this folder would come first, and its statistics.py would be Python's own module of that name.
 import resource
 import sys
@@ -16,7 +15,8 @@ import time
 from array import array
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
 

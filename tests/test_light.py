@@ -204,6 +204,23 @@ def test_a_block_whose_lives_lie_too_far_apart_is_redone_whole(compared: Path) -
     assert [row["blocks"] for row in rows(compared)] == [2, 2, 2, 2]
 
 
+def test_until_decided_stops_at_a_cap_and_goes_on_to_the_look(tmp_path: Path) -> None:
+    workload = {**CONFIG["workloads"][0], "concurrency": [1], "limits": [], "capacity": None}
+    (tmp_path / "smoke.yaml").write_text(yaml.safe_dump({**CONFIG, "workloads": [workload]}))
+    capped = ("--until-decided", "--most-blocks", "2", "--most-hours", "0.0001")
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", *capped, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "looks after 2 blocks" in done.stderr
+    assert "stopped before block 2" in done.stderr
+    assert "no verdict: one block has no spread" in done.stdout
+    assert json.loads((tmp_path / "out" / "looks.json").read_text()) == {"after_blocks": [2]}
+    done = bakeoff("compare", "smoke.yaml", "--out", "out", "--resume", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "block 2 of 2, " in done.stderr
+    assert "block 1 of" not in done.stderr
+    assert "decided at the look after 2 blocks" in done.stderr or "not decided after 2 blocks" in done.stderr
+
+
 def test_results_are_not_overwritten(compared: Path) -> None:
     done = bakeoff("compare", "smoke.yaml", "--out", "out", folder=compared)
     assert done.returncode == 1
