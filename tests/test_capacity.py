@@ -96,13 +96,21 @@ def with_searches(*found: tuple[int | None, int | None]) -> Run:
 
 def test_the_interval_is_on_the_logarithm_over_blocks() -> None:
     """10, 20, 40: mean log 20, deviation log 2, t(0.975, 2) = 4.302653."""
-    (found,) = capacities(with_searches((10, 11), (20, 21), (40, 42)))
+    (found,) = capacities(with_searches((10, 11), (20, 21), (40, 41)))
     factor = math.exp(4.302652729911275 * math.log(2) / math.sqrt(3))
     assert found.value == pytest.approx(20.0)
     assert (found.low, found.high) == pytest.approx((20.0 / factor, 20.0 * factor))
     assert found.output_tokens_per_s is not None
     assert found.output_tokens_per_s.value == pytest.approx(100.0)
     assert found.text() == f"20 [{20 / factor:.3g}, {20 * factor:.3g}]"
+
+
+def test_an_open_bracket_widens_the_interval() -> None:
+    """Up to 10, 20 and 40 for sure, perhaps up to twice as much."""
+    (found,) = capacities(with_searches((10, 21), (20, 41), (40, 81)))
+    factor = math.exp(4.302652729911275 * math.log(2) / math.sqrt(3))
+    assert found.value == pytest.approx(20.0)
+    assert (found.low, found.high) == pytest.approx((20.0 / factor, 40.0 * factor))
 
 
 def test_searches_without_an_end() -> None:

@@ -13,6 +13,9 @@ from runners.report.record import Capacity, Run
 class CapacityEstimate:
     """The highest level at which a contender meets the limits, as a geometric mean over blocks.
 
+    A search leaves a bracket: the lower bound of the interval is that of the levels that met the limits, the upper
+    bound that of the highest levels that may still have met them.
+
     `at_least`: some search met the limits at the highest level it was allowed, so value and upper bound are open
     above. `none_in`: blocks in which even level 1 missed; then there is no value.
     """
@@ -59,17 +62,25 @@ def capacities(run: Run) -> tuple[CapacityEstimate, ...]:
 def _estimate(workload: str, contender: str, searches: Mapping[int, Capacity]) -> CapacityEstimate:
     none_in = tuple(sorted(block for block, capacity in searches.items() if capacity.met is None))
     mean = geometric_of_all([None if c.met is None else float(c.met) for c in searches.values()])
+    above = geometric_of_all([_may_have_met(c) for c in searches.values()])
     return CapacityEstimate(
         workload=workload,
         contender=contender,
         blocks=len(searches),
         value=mean.value if mean else None,
         low=mean.low if mean else None,
-        high=mean.high if mean else None,
+        high=above.high if mean and above else None,
         at_least=any(c.missed is None for c in searches.values()),
         none_in=none_in,
         output_tokens_per_s=geometric_of_all([_rate_there(c) for c in searches.values()]),
     )
+
+
+def _may_have_met(capacity: Capacity) -> float | None:
+    """The highest level below the one that missed; the highest tried where none missed."""
+    if capacity.missed is None:
+        return capacity.met
+    return capacity.missed - 1 if capacity.level_kind == "concurrency" else capacity.missed
 
 
 def _rate_there(capacity: Capacity) -> float | None:
