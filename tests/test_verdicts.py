@@ -292,3 +292,27 @@ def test_a_server_that_was_never_restarted_is_named() -> None:
     assert decide_run(whole.model_copy(update={"cells": attached})).remarks == (
         "b was never restarted: its blocks are parts of one server life and show nothing of starts",
     )
+
+
+def test_levels_of_two_kinds_have_a_declared_comparison_each() -> None:
+    """Requests in flight are judged by throughput, rates by TTFT p95, which is 0.5 s for all in these records."""
+    closed = run({"a": {1: [100.0] * 4}, "b": {1: [110.0] * 4}}, workloads=workload(concurrency=[1], rates=[1]))
+    prompt = Percentiles(**{p: Quantile(0.5, 0.5, 0.5) for p in ("p50", "p95", "p99")})
+    opened = [
+        c.model_copy(update={"level_kind": "rate", "summary": c.summary.model_copy(update={"ttft_visible": prompt})})
+        for c in closed.cells
+    ]
+    whole = closed.model_copy(update={"cells": (*closed.cells, *opened)})
+    check_one_plan(whole)
+    found = [(c.level_kind, c.level, c.metric, c.verdict) for c in judge(whole)]
+    assert found == [
+        ("concurrency", None, "output_tokens_per_s", "faster by 10.0%"),
+        ("concurrency", 1, "output_tokens_per_s", "faster by 10.0%"),
+        ("rate", None, "ttft_visible_p95_s", "equal within 5%"),
+        ("rate", 1, "ttft_visible_p95_s", "equal within 5%"),
+    ]
+    assert [(r["level_kind"], r["verdict"]) for r in tabulate(whole) if r["engine"] == "b"] == [
+        ("concurrency", "faster by 10.0%"),
+        ("rate", "equal within 5%"),
+    ]
+    assert "| b | w | 1/s |" in decisions_markdown(decide_run(whole))

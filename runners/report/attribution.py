@@ -37,6 +37,7 @@ class Part:
     `of` says which contrast it is. `level` is None for the mean over levels."""
 
     workload: str
+    level_kind: str
     level: float | None
     name: str
     of: str
@@ -68,7 +69,7 @@ def _parts(
         effect = [sum(weight * logs[corner][block] for corner, weight in weights.items()) for block in blocks]
         ratio = estimate(effect, [0.0] * len(effect))
         if ratio is not None:
-            found.append(Part(cells[0].workload, level, name, of, ratio))
+            found.append(Part(cells[0].workload, cells[0].level_kind, level, name, of, ratio))
     return found
 
 

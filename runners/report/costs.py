@@ -28,6 +28,7 @@ class Cost:
 
     workload: str
     contender: str
+    level_kind: str
     level: float | None
     per_million_output: Estimate | None
     per_million_input: Estimate | None
@@ -45,8 +46,8 @@ def costs(run: Run) -> tuple[Cost, ...]:
         of_workload = [c for c in run.cells if c.workload == workload.name]
         for contender in bakeoff.contenders:
             mine = [c for c in of_workload if c.contender == contender.name]
-            for level in sorted({c.level for c in mine}):
-                here = [c for c in of_workload if c.level == level]
+            for kind, level in dict.fromkeys((c.level_kind, c.level) for c in mine):
+                here = [c for c in of_workload if (c.level_kind, c.level) == (kind, level)]
                 found.append(_at_level(here, contender, run, bakeoff))
             found += _at_capacity(workload.name, mine, contender, run, bakeoff)
     return tuple(found)
@@ -99,6 +100,7 @@ def _cost(
     return Cost(
         workload=mine[0].workload,
         contender=contender.name,
+        level_kind=mine[0].level_kind,
         level=level,
         per_million_output=_per_million(price, output),
         per_million_input=_per_million(price, input_),

@@ -83,7 +83,7 @@ def _comparison(c: Comparison) -> list[str]:
     return [
         c.contender,
         c.workload,
-        "all" if c.level is None else _level(c.level, c.level_kind),
+        _all_or(c.level, c.level_kind),
         str(c.ratio.n if c.ratio else 0),
         _number(c.ratio.value if c.ratio else None, 3),
         _bounds(c.ratio, 3),
@@ -131,7 +131,14 @@ def _capacities(found: Sequence[CapacityEstimate]) -> list[str]:
 
 def _attribution(parts: Sequence[Part]) -> list[str]:
     rows = [
-        [p.name, p.of, p.workload, "all" if p.level is None else f"{p.level:g}", str(p.ratio.n), _estimate(p.ratio, 3)]
+        [
+            p.name,
+            p.of,
+            p.workload,
+            "all" if p.level is None else _level(p.level, p.level_kind),
+            str(p.ratio.n),
+            _estimate(p.ratio, 3),
+        ]
         for p in parts
     ]
     return _table("part | of | workload | level | blocks | ratio [95%]", rows)
@@ -170,7 +177,7 @@ def _costs(found: Sequence[Cost]) -> list[str]:
         [
             c.contender,
             c.workload,
-            "capacity" if c.level is None else f"{c.level:g}",
+            "capacity" if c.level is None else _level(c.level, c.level_kind),
             _estimate(c.per_million_output, 3),
             _estimate(c.per_million_input, 3),
             _estimate(c.joules_per_output_token, 3),
@@ -207,6 +214,10 @@ def _slope(log: float | None, p: float | None) -> str:
 
 def _level(level: float, kind: str) -> str:
     return f"{level:g}/s" if kind == "rate" else f"{level:g}"
+
+
+def _all_or(level: float | None, kind: str) -> str:
+    return "all" if level is None else _level(level, kind)
 
 
 def _number(value: float | None, digits: int) -> str:
