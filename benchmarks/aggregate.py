@@ -59,6 +59,7 @@ def trace(index: int) -> Trace:
         coalesced=0,
         reads=TOKENS,
         stamped_reads=TOKENS,
+        received_bytes=100 * TOKENS,
     )
 
 

@@ -53,6 +53,13 @@ def test_none_and_anywhere() -> None:
     assert noise.text() == "anywhere between 1 and 16, or nowhere"
 
 
+def test_one_that_was_not_seen_may_still_be_there() -> None:
+    found = crossover([1, 16], shifted([0.1, 0.001]), PLACES, with_position=False)
+    assert found is not None
+    ((low, _),) = found.intervals
+    assert found.text() == f"none seen between 1 and 16, [{low:.3g}, above) is not ruled out"
+
+
 def test_two_crossovers() -> None:
     found = crossover([1, 4, 16], shifted([0.1, -0.1, 0.1], 0.001), PLACES, with_position=False)
     assert found is not None

@@ -12,7 +12,7 @@ import pytest
 from engines.contract import Capabilities, Checkpoint, Counters, Knobs, Place, Prompt, Sampling
 from engines.registry import ENGINES
 from runners.checkpoint import find_checkpoint
-from runners.config import Level, Span, WorkloadConfig
+from runners.config_workload import Level, Span, WorkloadConfig
 from runners.environments import ensure, recipes
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Server

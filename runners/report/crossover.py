@@ -37,8 +37,9 @@ class Crossover:
         if self.intervals == ((self.lowest, self.highest),):
             return f"anywhere {measured}, or nowhere"
         bounds = " or ".join(self._interval(low, high) for low, high in self.intervals)
-        at = ", ".join(f"{load:.3g}" for load in self.estimates) or "none"
-        return f"{at} {bounds}"
+        if not self.estimates:
+            return f"none seen {measured}, {bounds} is not ruled out"
+        return f"{', '.join(f'{load:.3g}' for load in self.estimates)} {bounds}"
 
     def _interval(self, low: float, high: float) -> str:
         left = "(below" if low == self.lowest else f"[{low:.3g}"
