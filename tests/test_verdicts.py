@@ -16,8 +16,9 @@ from runners.report.compare import holm
 from runners.report.decisions import decide_run, decisions_json
 from runners.report.decisions_text import decisions_markdown
 from runners.report.metrics import Quantile
-from runners.report.record import Capacity, CellRecord, LifeRecord, Percentiles, Probe, Run
+from runners.report.record import Capacity, CellRecord, Flag, LifeRecord, Percentiles, Probe, Run
 from runners.report.scatter import scatter
+from runners.report.summary import LATENCY_BOUND
 from runners.report.table import tabulate
 from runners.report.verdicts import Comparison, judge
 from tests.test_config import GOOD, workload
@@ -316,3 +317,19 @@ def test_levels_of_two_kinds_have_a_declared_comparison_each() -> None:
         ("rate", "equal within 5%"),
     ]
     assert "| b | w | 1/s |" in decisions_markdown(decide_run(whole))
+
+
+def bound(cell: CellRecord, transport: str) -> CellRecord:
+    """The cell with a client that was late for its TTFT."""
+    flag = Flag(code=LATENCY_BOUND, detail="p99 send lag 9.00 ms")
+    summary = cell.summary.model_copy(update={"flags": (*cell.summary.flags, flag)})
+    return cell.model_copy(update={"summary": summary, "transport": transport})
+
+
+@pytest.mark.parametrize(
+    ("transport", "said"), [("http", "equal within 5%"), ("grpc", f"no verdict: {LATENCY_BOUND} (b, block 1)")]
+)
+def test_transports_are_compared_only_where_the_client_was_no_limit(transport: str, said: str) -> None:
+    plain = run({"a": STEADY, "b": STEADY})
+    cells = tuple(bound(c, transport) if c.contender == "b" else c for c in plain.cells)
+    assert only(judge(plain.model_copy(update={"cells": cells})), None).verdict == said

@@ -18,6 +18,7 @@ from runners.report.record import Delays, Flag, Percentiles, Summary
 SHORTEST_WINDOW_E2E = 10.0
 """A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
 LAG_SHARE_OF_TTFT = 0.05
+LATENCY_BOUND = "client-bound latency"
 KEPT_UP = 0.9
 """An engine that ends fewer of the requests due in a window than this share falls behind for good."""
 CLOCK_DRIFT_S = 0.001
@@ -169,7 +170,7 @@ def _flags(measured: Measured, window_in_e2e: float | None, client: ClientProof,
     if idle is not None and idle > measured.margin / 4:
         flags.append(Flag(code="client-bound throughput", detail=f"slots idle {idle:.1%} of the time", no_verdict=True))
     if lag_s is not None and ttft.p50.value is not None and lag_s > LAG_SHARE_OF_TTFT * ttft.p50.value:
-        flags.append(Flag(code="client-bound latency", detail=f"p99 send lag {lag_s * 1e3:.2f} ms"))
+        flags.append(Flag(code=LATENCY_BOUND, detail=f"p99 send lag {lag_s * 1e3:.2f} ms"))
     if abs(client.clock_drift_s) > CLOCK_DRIFT_S:
         drift_ms = client.clock_drift_s * 1e3
         flags.append(Flag(code="wall clock moved", detail=f"{drift_ms:.1f} ms; kernel stamps are off by up to that"))

@@ -22,6 +22,7 @@ from runners.report.compare import (
 from runners.report.crossover import Crossover, crossover
 from runners.report.primary import PRIMARY, primary_of
 from runners.report.record import CellRecord, Run
+from runners.report.summary import LATENCY_BOUND
 
 
 @dataclass(frozen=True)
@@ -237,11 +238,13 @@ def _verdict(
 
 
 def _against(cells: Sequence[CellRecord], comparison: Comparison) -> str | None:
-    """The first reason why no verdict may rest on these cells, on either side."""
-    for side in (comparison.contender, comparison.reference):
-        for cell in cells:
-            if cell.contender == side and comparison.level in (None, cell.level):
-                for flag in cell.summary.flags:
-                    if flag.no_verdict:
-                        return f"{flag.code} ({cell.contender}, block {cell.block})"
+    """The first reason why no verdict may rest on these cells, on either side. A client that was the limit of
+    latency forbids one on latency, and one between transports: they do not cost the client the same."""
+    sides = (comparison.contender, comparison.reference)
+    concerned = [c for c in cells if c.contender in sides and comparison.level in (None, c.level)]
+    latency_counts = comparison.metric.startswith("ttft") or len({c.transport for c in concerned}) > 1
+    for cell in sorted(concerned, key=lambda c: sides.index(c.contender)):
+        for flag in cell.summary.flags:
+            if flag.no_verdict or (latency_counts and flag.code == LATENCY_BOUND):
+                return f"{flag.code} ({cell.contender}, block {cell.block})"
     return None
