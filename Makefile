@@ -10,7 +10,7 @@ UV_VERSION := 0.13.9
 # uv does not read pip's settings; a folder of wheels that pip knows is handed on.
 UV := $(if $(PIP_FIND_LINKS),UV_FIND_LINKS="$(PIP_FIND_LINKS)" )$(BIN)/uv --quiet
 
-.PHONY: setup compare test test-vllm lint fmt lock clean
+.PHONY: setup compare test test-vllm test-containers lint fmt lock clean
 
 setup: $(VENV)/.ready
 
@@ -31,6 +31,9 @@ test: setup lint
 
 test-vllm: setup
 	@$(BIN)/pytest -m vllm
+
+test-containers: setup
+	@$(BIN)/pytest -m containers
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

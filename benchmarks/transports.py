@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks.client import drive
 from engines import model_repository
-from engines.contract import Place
+from engines.launch import Place
 from runners.environments import ensure, recipes
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Server

@@ -8,128 +8,48 @@ load is paced, or what is computed from its answers.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-
-class PlanError(ValueError):
-    """A knob that this engine cannot honour; the message names the knob and what would be right."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A Hugging Face folder on this machine.
-
-    `revision` is the commit of the hub, or None for a local folder; `sha256` covers the weight
-    files, so it names the weights wherever the folder lies. `context` is in tokens.
-    """
-
-    folder: str
-    sha256: str
-    revision: str | None
-    context: int | None
-
-
-@dataclass(frozen=True)
-class Speculation:
-    """Drafting of tokens ahead: `kind` is "ngram", `tokens` is the draft length in tokens."""
-
-    kind: str
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Knobs:
-    """Matched settings, said once and translated by each engine's `plan`.
-
-    None leaves the choice to the engine; a knob that an engine lacks is a PlanError, never
-    dropped. Lengths, batch limits and cache capacity are in tokens or sequences.
-    """
-
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int | None = None
-    dtype: str = "auto"
-    kv_cache_tokens: int | None = None
-    block_size: int | None = None
-    prefix_cache: bool = True
-    chunked_prefill: bool = True
-    cuda_graphs: bool = True
-    speculation: Speculation | None = None
-    tensor_parallel: int = 1
-    threads: int | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a launch happens: an engine's environment, a folder of its own, ports, GPUs.
-
-    `version` is the version of the package that `Engine.package` names, as installed there;
-    `cache` is a folder kept between lives for what is derived from the checkpoint once.
-    """
-
-    python: str
-    site_packages: str
-    lib_dir: str
-    python_version: str
-    version: str
-    folder: str
-    cache: str
-    served_name: str
-    http_port: int
-    grpc_port: int
-    metrics_port: int
-    gpus: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Command:
-    """A program to run: its argv, what is added to its environment, and a file it makes once."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    creates: str | None = None
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Everything a runner needs to bring an engine up: files first, then commands, then the server.
-
-    `files` maps paths below `Place.folder` to their text, `links` to the files they point at.
-    `metrics_url` is where probes of the metrics port go, `grpc_url` (grpc://HOST:PORT) where Triton's
-    calls go, `gpus` whose memory has to be free again after the end.
-    """
-
-    files: Mapping[str, str]
-    links: Mapping[str, str]
-    prepare: tuple[Command, ...]
-    serve: Command
-    url: str
-    metrics_url: str
-    ready_path: str
-    ports: tuple[int, ...]
-    gpus: tuple[int, ...] = ()
-    grpc_url: str | None = None
+from engines.launch import Checkpoint, Knobs, Launch, Place
 
 
 @dataclass(frozen=True)
 class Probe:
     """One request asked after start. `path` is absolute on the server's address, `{name}` in it is
-    the served name; a `body` makes it a POST. `port` is "http" or "metrics"."""
+    the served name; a `body` makes it a POST. `port` is "http" or "metrics". One that is silent for
+    `limit_s` has no answer. With `stop` set, that body follows `stop_after_s` later, on its own. A trial that is
+    asked `once` is asked in a contender's first life only."""
 
     name: str
     path: str
     body: Mapping[str, Any] | None = None
     port: str = "http"
+    limit_s: float = 30.0
+    stop: Mapping[str, Any] | None = None
+    stop_after_s: float = 0.0
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a trial ended: status and body as far as they came, None for no status; how long it took, and
+    whether the limit ended it."""
+
+    status: int | None
+    body: str
+    seconds: float
+    silent: bool
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a running engine said: answers by probe name (None where it gave none) and its log."""
+    """What a running engine said: answers by probe name (None where it gave none), its log, and once,
+    after the start, how the trials ended."""
 
     answers: Mapping[str, str | None]
     log: str
     served_name: str
+    trials: Mapping[str, Said] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,6 +58,11 @@ class Capabilities:
 
     `tokens_per_event`: each event says how many tokens it added, so that TTFT is that of the first
     token and not only of the first text. `forces_length`: an answer of exactly max_tokens can be had.
+    `incremental`: a stream comes in as many events as there are steps; otherwise the client has no times
+    of it. `whole_text`: each event repeats the text so far. `gives_reason`: an answer without a finish
+    reason is broken off. `block_tokens` turns cached blocks into tokens where the engine counts blocks;
+    `draft_tokens` is how many each request has to ask to be drafted, where it is the request that says so.
+    `notes` are what a reader of every row must know.
     """
 
     model: str
@@ -148,6 +73,12 @@ class Capabilities:
     forces_length: bool
     reports_cached_tokens: bool
     speculates: bool
+    incremental: bool = True
+    whole_text: bool = False
+    gives_reason: bool = True
+    block_tokens: int | None = None
+    draft_tokens: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class RowKind(StrEnum):
@@ -194,11 +125,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Reading:
-    """What `Engine.read` makes of the evidence."""
+    """What `Engine.read` makes of the evidence. `refusals` are sentences that say why figures of this
+    server would be wrong."""
 
     capabilities: Capabilities
     ledger: tuple[LedgerRow, ...]
     counters: Counters
+    refusals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,6 +167,15 @@ class Call:
     body: bytes
 
 
+class EngineTimes(NamedTuple):
+    """One request on the engine's own clock, in nanoseconds: only differences mean anything."""
+
+    arrival_ns: int
+    scheduled_ns: int
+    first_token_ns: int
+    last_token_ns: int
+
+
 EventData = bytes | Mapping[str, Any]
 """What `fold` gets of one event: the data of a server-sent event, or the outputs by name from gRPC."""
 
@@ -245,7 +187,8 @@ class Answer:
     `tokens` is the number of generated tokens up to the last event, by what the events say of
     themselves; `server_tokens` the engine's own final count. `ended`: the stream's own end was seen
     (an end marker or a finish reason). `uncounted`: events do not say how many tokens they add, so each
-    with text was taken for one. A None was not reported.
+    with text was taken for one. `drafted_tokens`, `accepted_tokens` and `engine_times` are this request's
+    own. A None was not reported.
     """
 
     text: str = ""
@@ -257,6 +200,19 @@ class Answer:
     error: str | None = None
     ended: bool = False
     uncounted: bool = False
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+    engine_times: EngineTimes | None = None
+
+
+def supports_all(_checkpoint: Checkpoint, _version: str) -> str | None:
+    """For engines whose own refusal is clear enough."""
+    return None
+
+
+def no_trials(_prompt: Prompt) -> tuple[Probe, ...]:
+    """For engines whose probes say all."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -266,7 +222,9 @@ class Engine:
     `environments` lists requirement files under configs/environments that can hold it; `package` is
     the distribution there whose version is the engine's. `triton_stub`: its model runs in Triton's
     Python stub, which has demands of its own on that environment. `fold` gets the answer so far and one
-    event and brings the answer up to date; it runs for every event of millions.
+    event and brings the answer up to date; it runs for every event of millions. `trials` are requests asked
+    once, in order, after the start. `unsupported` says why a checkpoint cannot run in a version, or None;
+    `unsupported_words` is a pattern of what the engine itself says then while it starts.
     """
 
     name: str
@@ -279,3 +237,6 @@ class Engine:
     encode: Callable[[Prompt, Capabilities], Call]
     fold: Callable[[Answer, EventData, Capabilities], None]
     triton_stub: bool = False
+    trials: Callable[[Prompt], tuple[Probe, ...]] = no_trials
+    unsupported: Callable[[Checkpoint, str], str | None] = supports_all
+    unsupported_words: str | None = None

@@ -5,23 +5,9 @@ import json
 from typing import Final
 
 from engines import llamacpp_settings, openai_wire, prometheus
-from engines.contract import (
-    Answer,
-    Call,
-    Capabilities,
-    Checkpoint,
-    Command,
-    Engine,
-    EventData,
-    Evidence,
-    Knobs,
-    Launch,
-    Place,
-    Probe,
-    Prompt,
-    Reading,
-)
+from engines.contract import Answer, Call, Capabilities, Engine, EventData, Evidence, Probe, Prompt, Reading
 from engines.inside_files import inside_path
+from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:

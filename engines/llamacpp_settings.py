@@ -8,8 +8,9 @@ import json
 import re
 from typing import Any, Final
 
-from engines.contract import Checkpoint, Command, Knobs, LedgerRow, Place, PlanError, RowKind
+from engines.contract import LedgerRow, RowKind
 from engines.inside_files import inside_path
+from engines.launch import Checkpoint, Command, Knobs, Place, PlanError
 
 DEFAULT_BATCH_TOKENS: Final = 2048
 
@@ -53,8 +54,12 @@ def _refuse_unknown(knobs: Knobs) -> None:
         )
     if knobs.block_size is not None:
         raise PlanError("knobs.block_size: llama.cpp's cache has no blocks; leave the key out")
-    if knobs.tensor_parallel != 1:
+    if (knobs.tensor_parallel, knobs.pipeline_parallel) != (1, 1):
         raise PlanError("knobs.tensor_parallel: llama.cpp runs on one processor here; say 1")
+    if knobs.quantization is not None or knobs.kv_cache_dtype != "auto":
+        raise PlanError("knobs.quantization: llama.cpp gets the checkpoint as it is here; leave the key out")
+    if knobs.extra:
+        raise PlanError("knobs.extra: llama.cpp has no settings of its own here; leave the key out")
     if knobs.speculation is not None and knobs.speculation.kind != "ngram":
         raise PlanError(f"knobs.speculation.kind: llama.cpp is planned with ngram here, not {knobs.speculation.kind}")
 

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Triton model repository with one Python model, and the command that serves it.
-
-The server is the binary inside the nvidia-pytriton wheel. Its backend folder lacks the stub, the
-program that embeds Python, so a backend folder is assembled from links. Run on nvidia-pytriton
-0.7.0, which holds Triton 2.51.0.
-"""
+"""A Triton model repository with one Python model of ours, and the command that serves it."""
 
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines.contract import Command, Launch, Place
+from engines import triton_server
 from engines.inside_files import inside_text
+from engines.launch import Command, Launch, Place
 
 INPUTS: Final = (
     ("text_input", "TYPE_STRING", False),
@@ -35,70 +31,40 @@ OUTPUTS: Final = (
 
 
 def launch(place: Place, model: str, engine_args: Mapping[str, Any], env: Mapping[str, str]) -> Launch:
-    """Triton with `model` (a file of engines/inside) under the served name.
-
-    The stub takes its Python from the first python3 on PATH and needs that Python's shared library.
-    """
+    """Triton with `model` (a file of engines/inside) under the served name."""
     repository = f"models/{place.served_name}"
-    triton = f"{place.site_packages}/pytriton/tritonserver"
-    backend = "backends/python"
-    return Launch(
-        files={
-            f"{repository}/config.pbtxt": config_pbtxt(place.served_name, engine_args),
-            f"{repository}/1/model.py": inside_text(model),
-            f"{repository}/1/triton_answers.py": inside_text("triton_answers.py"),
-        },
-        links={
-            f"{backend}/libtriton_python.so": f"{triton}/backends/python/libtriton_python.so",
-            f"{backend}/triton_python_backend_utils.py": f"{triton}/backends/python/triton_python_backend_utils.py",
-            f"{backend}/triton_python_backend_stub": (
-                f"{triton}/python_backend_stubs/{place.python_version}/triton_python_backend_stub"
-            ),
-        },
-        prepare=(),
-        serve=Command(_argv(triton, place), {**env, **_environment(place)}),
-        url=f"http://127.0.0.1:{place.http_port}",
-        metrics_url=f"http://127.0.0.1:{place.metrics_port}",
-        ready_path="/v2/health/ready",
-        ports=(place.http_port, place.grpc_port, place.metrics_port),
-        gpus=place.gpus,
-        grpc_url=f"grpc://127.0.0.1:{place.grpc_port}",
-    )
-
-
-def _argv(triton: str, place: Place) -> tuple[str, ...]:
-    return (
-        f"{triton}/bin/tritonserver",
+    argv = (
+        *triton_server.server_argv(place),
         f"--model-repository={place.folder}/models",
-        f"--backend-directory={place.folder}/backends",
-        *("--http-address=127.0.0.1", f"--http-port={place.http_port}"),
-        *("--grpc-address=127.0.0.1", f"--grpc-port={place.grpc_port}"),
-        *("--metrics-address=127.0.0.1", f"--metrics-port={place.metrics_port}"),
-        "--allow-gpu-metrics=false",
+        *triton_server.ports_argv(place),
         "--disable-auto-complete-config",
-        "--exit-timeout-secs=10",
     )
-
-
-def _environment(place: Place) -> dict[str, str]:
-    bin_folder = place.python.rsplit("/", 1)[0]
-    return {"PATH": f"{bin_folder}:/usr/bin:/bin", "LD_LIBRARY_PATH": place.lib_dir}
+    files = {
+        f"{repository}/config.pbtxt": config_pbtxt(place.served_name, engine_args),
+        f"{repository}/1/model.py": inside_text(model),
+        f"{repository}/1/triton_answers.py": inside_text("triton_answers.py"),
+    }
+    serve = Command(argv, {**env, **triton_server.environment(place)})
+    return triton_server.launch(place, files, triton_server.backend_links(place), serve)
 
 
 def config_pbtxt(name: str, engine_args: Mapping[str, Any]) -> str:
     """A decoupled Python model, unbatched: the engine inside batches for itself."""
-    inputs = ",\n".join(
-        f'  {{ name: "{tensor}" data_type: {kind} dims: [ 1 ]{" optional: true" if optional else ""} }}'
-        for tensor, kind, optional in INPUTS
-    )
-    outputs = ",\n".join(
-        f'  {{ name: "{tensor}" data_type: {kind} dims: [ {size} ] }}' for tensor, kind, size in OUTPUTS
-    )
     escaped = json.dumps(json.dumps(engine_args, sort_keys=True))
     return (
         f'name: "{name}"\nbackend: "python"\nmax_batch_size: 0\n'
         "model_transaction_policy { decoupled: True }\n"
-        f"input [\n{inputs}\n]\noutput [\n{outputs}\n]\n"
+        f"{tensors_pbtxt([(name, kind, 1, optional) for name, kind, optional in INPUTS], OUTPUTS)}"
         "instance_group [ { count: 1 kind: KIND_MODEL } ]\n"
         f'parameters {{ key: "engine_args" value {{ string_value: {escaped} }} }}\n'
     )
+
+
+def tensors_pbtxt(inputs: list[tuple[str, str, int, bool]], outputs: tuple[tuple[str, str, int], ...]) -> str:
+    """The tensors of a model: name, type, size (-1 for any), and whether an input may be left out."""
+    taken = ",\n".join(
+        f'  {{ name: "{name}" data_type: {kind} dims: [ {size} ]{" optional: true" if optional else ""} }}'
+        for name, kind, size, optional in inputs
+    )
+    given = ",\n".join(f'  {{ name: "{name}" data_type: {kind} dims: [ {size} ] }}' for name, kind, size in outputs)
+    return f"input [\n{taken}\n]\noutput [\n{given}\n]\n"

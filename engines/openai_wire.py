@@ -45,6 +45,13 @@ def fold_choice(answer: Answer, choice: Mapping[str, Any]) -> None:
     answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
 
 
+def fold_running_usage(answer: Answer, event: Mapping[str, Any]) -> None:
+    """Tokens so far, where each event says them (`continuous_usage_stats`)."""
+    so_far = (event.get("usage") or {}).get("completion_tokens")
+    if so_far and event.get("choices"):
+        answer.tokens = max(answer.tokens, so_far)
+
+
 def fold_usage(answer: Answer, event: Mapping[str, Any], *, missing_cached: int | None) -> None:
     """The engine's own counts. `missing_cached` stands for an absent count of cached tokens."""
     usage = event.get("usage")

@@ -35,6 +35,26 @@ LLAMACPP_NAMES: Final[Mapping[str, str]] = {
 }
 """As served by xllamacpp 2026.10.11549; its prompt counter leaves the cached tokens out."""
 
+TRTLLM_NAMES: Final[Mapping[str, str]] = {
+    "requests": "trtllm_request_success_total",
+    "running": "trtllm_num_requests_running",
+    "waiting": "trtllm_num_requests_waiting",
+    "prompt_tokens": "trtllm_prompt_tokens_total",
+    "cached_tokens": "trtllm_prompt_cached_tokens_total",
+    "generated_tokens": "trtllm_generation_tokens_total",
+    "drafted_tokens": "trtllm_spec_decode_num_draft_tokens_total",
+    "accepted_tokens": "trtllm_spec_decode_num_accepted_tokens_total",
+}
+"""tensorrt_llm/metrics/collector.py of NVIDIA/TensorRT-LLM, 050f80d; 1.2 has only the first."""
+
+SGLANG_NAMES: Final[Mapping[str, str]] = {
+    "running": "sglang:num_running_reqs",
+    "waiting": "sglang:num_queue_reqs",
+    "prompt_tokens": "sglang:prompt_tokens_total",
+    "generated_tokens": "sglang:generation_tokens_total",
+}
+"""sglang 0.5.23. Its cached tokens are a series per source beside their own total: usage has them better."""
+
 
 @dataclass(frozen=True)
 class Sample:

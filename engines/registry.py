@@ -5,11 +5,26 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Final
 
-from engines import llamacpp_openai, triton_llamacpp, triton_vllm, vllm_openai
+from engines import (
+    llamacpp_openai,
+    openai_attach,
+    triton_engine,
+    triton_llamacpp,
+    triton_llmapi,
+    triton_vllm,
+    trtllm_serve,
+    vllm_openai,
+)
 from engines.contract import Engine
 
 ENGINES: Final[Mapping[str, Engine]] = {
-    module.ENGINE.name: module.ENGINE for module in (vllm_openai, triton_vllm, llamacpp_openai, triton_llamacpp)
+    module.ENGINE.name: module.ENGINE
+    for module in (
+        *(triton_llmapi, triton_engine, trtllm_serve),
+        *(vllm_openai, triton_vllm),
+        *(llamacpp_openai, triton_llamacpp),
+        openai_attach,
+    )
 }
 
 ENTRY_POINT_GROUP: Final = "bakeoff.engines"

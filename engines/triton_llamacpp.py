@@ -5,19 +5,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engines import llamacpp_settings, model_repository, prometheus, triton_wire
-from engines.contract import (
-    Call,
-    Capabilities,
-    Checkpoint,
-    Engine,
-    Evidence,
-    Knobs,
-    Launch,
-    Place,
-    Prompt,
-    Reading,
-)
+from engines.contract import Call, Capabilities, Engine, Evidence, Prompt, Reading
 from engines.inside_files import inside_text
+from engines.launch import Checkpoint, Knobs, Launch, Place
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:

@@ -1,29 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM inside Triton Inference Server, with the tensors of Triton's vLLM backend."""
 
+import json
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from engines import model_repository, prometheus, triton_wire, vllm_settings
-from engines.contract import (
-    Call,
-    Capabilities,
-    Checkpoint,
-    Engine,
-    Evidence,
-    Knobs,
-    Launch,
-    Place,
-    Prompt,
-    Reading,
-)
+from engines import model_repository, prometheus, triton_server, triton_wire, vllm_settings
+from engines.contract import Call, Capabilities, Engine, Evidence, Prompt, Reading
+from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
-    """The same engine arguments as vLLM's own server, in the model's configuration."""
+    """The same engine arguments as vLLM's own server, in the model's configuration: of Triton's own vLLM backend
+    where an installed Triton has it, else of our model, which the wheel's server can run."""
     args = vllm_settings.engine_args(checkpoint.folder, knobs, place)
     env = vllm_settings.environment(place)
+    if place.triton or (place.vendor and place.vendor.backends):
+        return _with_backend(args, env, place)
     return model_repository.launch(place, "triton_vllm_model.py", args, env)
+
+
+def _with_backend(args: Mapping[str, Any], env: Mapping[str, str], place: Place) -> Launch:
+    """Tensors and policy come from the backend itself, so that its configuration must be completed by the server.
+    triton-inference-server/vllm_backend 8de0c14."""
+    repository = f"models/{place.served_name}"
+    files = {
+        f"{repository}/config.pbtxt": (
+            f'name: "{place.served_name}"\nbackend: "vllm"\ninstance_group [ {{ count: 1 kind: KIND_MODEL }} ]\n'
+        ),
+        f"{repository}/1/model.json": json.dumps(args, indent=2) + "\n",
+    }
+    argv = (
+        *triton_server.server_argv(place),
+        f"--model-repository={place.folder}/models",
+        *triton_server.ports_argv(place),
+    )
+    serve = Command(argv, {**env, **triton_server.environment(place)})
+    links, copies = triton_server.backend_links(place, "vllm"), triton_server.backend_copies(place)
+    return triton_server.launch(place, files, links, serve, copies)
 
 
 def read(evidence: Evidence) -> Reading:

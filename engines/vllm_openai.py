@@ -5,23 +5,9 @@ import json
 from typing import Any, Final
 
 from engines import openai_wire, prometheus, vllm_settings
-from engines.contract import (
-    Answer,
-    Call,
-    Capabilities,
-    Checkpoint,
-    Command,
-    Engine,
-    EventData,
-    Evidence,
-    Knobs,
-    Launch,
-    Place,
-    Probe,
-    Prompt,
-    Reading,
-)
+from engines.contract import Answer, Call, Capabilities, Engine, EventData, Evidence, Probe, Prompt, Reading
 from engines.inside_files import inside_path
+from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 
 PER_REQUEST_METRICS_SINCE: Final = (0, 33)
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engines import prometheus
-from engines.contract import Knobs, LedgerRow, Place, PlanError, RowKind
+from engines.contract import LedgerRow, RowKind
+from engines.launch import Knobs, Place, PlanError, Speculation
 
 CPU_KV_CACHE_GIB: Final = 1
 """Always set: unset, vLLM takes 0.92 of the machine's memory."""
@@ -30,6 +31,8 @@ def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
         "max_model_len": knobs.max_model_len,
         "max_num_seqs": knobs.max_num_seqs,
         "tensor_parallel_size": knobs.tensor_parallel,
+        "pipeline_parallel_size": knobs.pipeline_parallel,
+        "kv_cache_dtype": knobs.kv_cache_dtype,
         "enable_prefix_caching": knobs.prefix_cache,
         "enable_chunked_prefill": knobs.chunked_prefill,
         "stream_interval": 1,
@@ -42,9 +45,16 @@ def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
         args["num_gpu_blocks_override"] = _blocks(knobs)
     if not knobs.cuda_graphs:
         args["enforce_eager"] = True
+    if knobs.quantization is not None:
+        if knobs.quantization != "fp8":
+            raise PlanError(f"knobs.quantization: vLLM quantizes to fp8 at its start, not to {knobs.quantization}")
+        args["quantization"] = "fp8"
     if knobs.speculation is not None:
-        args["speculative_config"] = _speculation(knobs)
-    return args
+        args["speculative_config"] = _speculation(knobs.speculation)
+    repeated = sorted(set(knobs.extra) & set(args))
+    if repeated:
+        raise PlanError(f"knobs.extra.{repeated[0]}: a knob or this tool says it already; take it out")
+    return args | dict(knobs.extra)
 
 
 def _blocks(knobs: Knobs) -> int:
@@ -53,16 +63,19 @@ def _blocks(knobs: Knobs) -> int:
     return -(-knobs.kv_cache_tokens // knobs.block_size)
 
 
-def _speculation(knobs: Knobs) -> dict[str, Any]:
-    assert knobs.speculation is not None
-    if knobs.speculation.kind != "ngram":
-        raise PlanError(f"knobs.speculation.kind: vLLM is planned with ngram here, not {knobs.speculation.kind}")
-    return {
-        "method": "ngram",
-        "num_speculative_tokens": knobs.speculation.tokens,
-        "prompt_lookup_min": 2,
-        "prompt_lookup_max": 4,
-    }
+def _speculation(wanted: Speculation) -> dict[str, Any]:
+    """vllm/config/speculative.py; n-grams of 2 to 4 tokens are looked up in the prompt."""
+    methods = {"ngram": "ngram", "eagle3": "eagle3", "eagle": "eagle", "draft_target": "draft_model", "mtp": "mtp"}
+    if wanted.kind not in methods:
+        raise PlanError(f"knobs.speculation.kind: vLLM has {', '.join(sorted(methods))}, not {wanted.kind}")
+    config: dict[str, Any] = {"method": methods[wanted.kind], "num_speculative_tokens": wanted.tokens}
+    if wanted.kind == "ngram":
+        return config | {"prompt_lookup_min": 2, "prompt_lookup_max": wanted.ngram or 4}
+    if wanted.kind == "mtp":
+        return config
+    if wanted.model is None:
+        raise PlanError(f"knobs.speculation.model: missing; {wanted.kind} needs the folder of its draft model")
+    return config | {"model": wanted.model}
 
 
 def environment(place: Place) -> dict[str, str]:

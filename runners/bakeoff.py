@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comparison itself: every life of every block, every cell of every life."""
 
+import re
 import time
 import uuid
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from runners.cells import Cell, Life
 from runners.config_workload import Level, WorkloadConfig
 from runners.environments import Say
 from runners.gpu import gpu_uuids
-from runners.launch.server import Server
+from runners.launch.server import LaunchError, Server
 from runners.load.transport import Transport, transport_of
 from runners.report.blocks import torn
 from runners.report.limits import misses
@@ -24,6 +25,7 @@ from runners.report.record import (
     LedgerEntry,
     LifeRecord,
     Probe,
+    Unsupported,
     read_life,
     trace_fields,
     write_launch,
@@ -36,16 +38,46 @@ from runners.verify import Verified, verify
 def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> None:
     """Run every one of the lives that the folder does not hold yet. Raises what stops the comparison."""
     import_ahead()
+    for name, reason in session.unsupported.items():
+        _note_unsupported(session, folder, name, reason)
     _tear_down(session, lives, folder, say)
     remaining = [life for life in lives if not _finished(folder, life)]
     began = time.monotonic()
     for number, life in enumerate(remaining):
+        if _unsupported_note(folder, life.contender.name).exists():
+            continue
         left = _left(time.monotonic() - began, number, len(remaining))
         say(
             f"block {life.block} of {lives[-1].block}, {life.contender.name}: "
             f"start {number + 1} of {len(remaining)}{left}"
         )
-        live(session, life, _fresh_folder(folder, life), say)
+        try:
+            live(session, life, _fresh_folder(folder, life), say)
+        except LaunchError as error:
+            told = _told_unsupported(session, life, error)
+            if told is None:
+                raise
+            say(f"  unsupported on this engine: {told}")
+            _note_unsupported(session, folder, life.contender.name, told)
+
+
+def _told_unsupported(session: Session, life: Life, error: LaunchError) -> str | None:
+    """What the engine said, where it ended since it does not know the checkpoint's architecture."""
+    words = session.contestants[life.contender.name].engine.unsupported_words
+    found = re.search(words, str(error)) if words else None
+    return found.group(0) if found else None
+
+
+def _unsupported_note(folder: Path, contender: str) -> Path:
+    return folder / "unsupported" / f"{contender}.json"
+
+
+def _note_unsupported(session: Session, folder: Path, contender: str, reason: str) -> None:
+    """The others run; this one keeps its row, with the reason."""
+    note = _unsupported_note(folder, contender)
+    if not note.exists():
+        kind = session.contestants[contender].engine.name
+        write_model(note, Unsupported(contender=contender, engine_kind=kind, reason=reason))
 
 
 def _tear_down(session: Session, planned: Sequence[Life], folder: Path, say: Say) -> None:
@@ -120,10 +152,11 @@ def _supersede(life: Path) -> None:
 def verified_server(session: Session, life: Life, server: Server, transport: Transport, served_name: str) -> Verified:
     """The server's capabilities and ledger. A served name of ours is demanded where we started it."""
     contestant = session.contestants[life.contender.name]
-    ours = served_name if contestant.environment else life.contender.model
+    ours = life.contender.model if life.contender.runner == "attach" else served_name
     canary = next(draw(session, life.cells[0], "canary").prompts())
     knobs = session.bakeoff.knobs_of(life.contender)
-    return verify(server, transport, contestant.engine, ours, knobs.max_model_len, canary, session.rendering)
+    first, longest = life.block == 1, knobs.max_model_len
+    return verify(server, transport, contestant.engine, ours, longest, canary, session.rendering, first=first)
 
 
 def _capacity(kitchen: Kitchen, workload: WorkloadConfig) -> Capacity:

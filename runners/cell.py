@@ -28,7 +28,7 @@ from runners.load.workload import Draw, fingerprint
 from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
 from runners.report.summary import Measured, summarize
 from runners.session import Contestant, Session
-from runners.verify import Verified
+from runners.verify import Verified, ask_once
 from runners.warm_up import warm_up
 
 WINDOW_E2E = 12.0
@@ -91,7 +91,7 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> Summary:
     with clock.phase("drive"), metered(kitchen.contestant.config.gpus, time.monotonic) as use:
         driven = drive(load, draw(kitchen.session, cell, "measured").prompts(), kitchen.encode, kitchen.transport)
         gpu = use()
-    _still_alive(kitchen, driven)
+    _still_alive(kitchen, cell, driven)
     sent = float(len(driven.exchanges))
     after = kitchen.counters(None if before.requests is None else before.requests + sent)
     traces = fold_all(driven, _folding(kitchen))
@@ -143,11 +143,28 @@ def _probing(cell: Cell) -> float:
     return probe_requests(cell.workload) / cell.level.value if cell.purpose == "capacity" else 0.0
 
 
-def _still_alive(kitchen: Kitchen, driven: Driven) -> None:
+def _still_alive(kitchen: Kitchen, cell: Cell, driven: Driven) -> None:
+    """The process runs; and where requests failed, one more is answered: health pages of a front end whose engine
+    is dead go on saying 200. Raises LaunchError."""
+    first = next((e.error or f"HTTP {e.status}" for e in driven.exchanges if e.error or e.status != 200), None)
     if not kitchen.server.alive():
-        first = next((e.error for e in driven.exchanges if e.error), "no request failed before")
         words = last_words(kitchen.server.log())
-        raise LaunchError(f"the engine died while it was driven ({first}); its last lines:\n{words}")
+        raise LaunchError(
+            f"the engine died while it was driven ({first or 'no request failed before'}); its last lines:\n{words}"
+        )
+    if first is None:
+        return
+    prompt = next(draw(kitchen.session, cell, "canary").prompts())
+    engine, capabilities, rendering = (
+        kitchen.contestant.engine,
+        kitchen.verified.capabilities,
+        kitchen.session.rendering,
+    )
+    limit_s = kitchen.session.bakeoff.idle_limit_s
+    canary = ask_once(kitchen.transport, engine, capabilities, prompt, rendering, limit_s)
+    if canary.error:
+        words = last_words(kitchen.server.log())
+        raise LaunchError(f"requests failed ({first}) and none is answered any more ({canary.error}):\n{words}")
 
 
 def _folding(kitchen: Kitchen) -> Folding:
@@ -156,7 +173,7 @@ def _folding(kitchen: Kitchen) -> Folding:
     def fold(answer: Answer, data: EventData) -> None:
         engine.fold(answer, data, capabilities)
 
-    return Folding(fold, ends_by(kitchen.session.rendering.tokenizer))
+    return Folding(fold, ends_by(kitchen.session.rendering.tokenizer), capabilities.gives_reason)
 
 
 def _summary(
@@ -193,6 +210,7 @@ def _record(
         purpose=cell.purpose,
         started_at=started_at,
         start_up_s=kitchen.server.start_s,
+        build_s=kitchen.server.build_s,
         prompts_sha256=fingerprint(list(islice(draw(kitchen.session, cell, "measured").prompts(), FINGERPRINTED))),
         counters_before=before,
         counters_after=after,

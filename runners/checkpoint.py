@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from engines.contract import Checkpoint
+from engines.launch import Checkpoint
 from runners.config import ConfigError
 from runners.demo_checkpoint import make_demo_checkpoint, recipe_key
 from runners.environments import Say
@@ -93,8 +93,10 @@ def _described(folder: Path, revision: str | None, source: str) -> Checkpoint:
         raise ConfigError(
             f"{source}: checkpoint: {folder} has no {missing}; give a Hugging Face folder with safetensors"
         )
-    context = json.loads(config.read_text("utf-8")).get("max_position_embeddings")
-    return Checkpoint(str(folder), _weights_hash(weights), revision, context)
+    facts = json.loads(config.read_text("utf-8"))
+    architecture = next(iter(facts.get("architectures") or ()), None)
+    context = facts.get("max_position_embeddings")
+    return Checkpoint(str(folder), _weights_hash(weights), revision, context, architecture)
 
 
 def _weights_hash(weights: list[Path]) -> str:

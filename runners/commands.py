@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each command does."""
 
-import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from runners.gpu import gpus
 from runners.load.transport import transport_of
 from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
 from runners.places import shipped_configs
+from runners.plan_text import plan_text
 from runners.preflight import environment_complaints, machine_complaints
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run, decisions_json
@@ -85,11 +85,13 @@ def _demo_session(say: Say) -> Session:
     """The demo that fits: on GPUs compare.yaml, else cpu.yaml, else, loudly, light.yaml."""
     configs = shipped_configs()
     if gpus():
-        say(
-            "an NVIDIA GPU is here: configs/compare.yaml; vLLM and Triton with vLLM only, "
-            "TensorRT-LLM is not covered yet"
-        )
-        return _open(configs / "compare.yaml", say)
+        say("an NVIDIA GPU is here: configs/compare.yaml, TensorRT-LLM in Triton twice and vLLM, in containers")
+        try:
+            return _open(configs / "compare.yaml", say)
+        except ConfigError as error:
+            say(f"WARNING: no containers with GPUs here, so this is without TensorRT-LLM: {error}")
+            say("WARNING: falling back to configs/gpu.yaml, vLLM and Triton with vLLM")
+            return _open(configs / "gpu.yaml", say)
     try:
         say("no NVIDIA GPU is here: configs/cpu.yaml, real vLLM on the processor")
         return _open(configs / "cpu.yaml", say)
@@ -111,19 +113,11 @@ def _expected(session: Session, lives: Sequence[Life]) -> str:
 
 def print_plan(config: Path, engine: str | None, say: Say) -> None:
     """`bakeoff plan`."""
-    session = _open(config, say)
+    session = open_session(config_text(config), str(config), say, starts=False)
     for life in _chosen(session, engine):
         launch = session.plan(life, Path("/LIFE/engine"), "bakeoff-XXXXXXXXXXXX")
         print(f"# {life.contender.name}: {session.contestants[life.contender.name].engine.summary}")
-        for name, text in launch.files.items():
-            print(f"## file {name}\n{text}")
-        for name, target in launch.links.items():
-            print(f"## link {name} -> {target}")
-        for command in launch.prepare:
-            print(f"## once, makes {command.creates}\n{shlex.join(command.argv)}")
-        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in sorted(launch.serve.env.items()))
-        print(f"## serve\n{settings} {shlex.join(launch.serve.argv)}".replace("\n ", "\n"))
-        print(f"## ready when {launch.url}{launch.ready_path} answers 200\n")
+        print(plan_text(launch))
 
 
 def run_verify(config: Path, engine: str | None, say: Say) -> None:
@@ -147,9 +141,12 @@ def run_verify(config: Path, engine: str | None, say: Say) -> None:
 
 
 def _chosen(session: Session, engine: str | None) -> list[Life]:
-    first = session.lives[: len(session.bakeoff.contenders)]
+    for name, reason in session.unsupported.items():
+        if engine in (None, name):
+            print(f"# {name}: unsupported on this engine: {reason}\n")
+    first = session.first_lives()
     chosen = [life for life in first if engine in (None, life.contender.name)]
-    if not chosen:
+    if not chosen and engine not in session.unsupported:
         names = ", ".join(life.contender.name for life in first)
         raise ConfigError(f"{session.source}: no contender is named {engine!r}; there are {names}")
     return chosen

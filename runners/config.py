@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from engines.contract import Knobs, Sampling, Speculation
+from engines.contract import Sampling
+from engines.launch import Knobs, Speculation
 from runners.config_base import Count, Name, Strict
 from runners.config_judging import SquareConfig
 from runners.config_workload import WorkloadConfig
@@ -30,17 +31,27 @@ NotEmpty = AfterValidator(_not_empty)
 
 
 class SpeculationConfig(Strict):
-    kind: Literal["ngram"]
+    """Drafting: its length in tokens; where the kind has one, the folder of its draft model or heads."""
+
+    kind: Literal["ngram", "eagle3", "draft_target", "mtp", "medusa", "redrafter", "lookahead", "eagle"]
     tokens: Count
+    model: str | None = None
+    choices: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
+    window: Count | None = None
+    ngram: Count | None = None
+    verification: Count | None = None
 
 
 class KnobsConfig(Strict):
-    """Knobs as written; None is "not written here". Tokens and sequences."""
+    """Knobs as written; None is "not written here". Tokens and sequences. `extra` are settings of one engine
+    by its own names."""
 
     max_model_len: Count | None = None
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
     dtype: Literal["auto", "float32", "float16", "bfloat16"] | None = None
+    quantization: Literal["fp8", "int8_weight_only", "int4_weight_only", "int4_awq", "int8_sq"] | None = None
+    kv_cache_dtype: Literal["auto", "fp8", "int8"] | None = None
     kv_cache_tokens: Count | None = None
     block_size: Count | None = None
     prefix_cache: bool | None = None
@@ -48,15 +59,17 @@ class KnobsConfig(Strict):
     cuda_graphs: bool | None = None
     speculation: SpeculationConfig | None = None
     tensor_parallel: Count | None = None
+    pipeline_parallel: Count | None = None
     threads: Count | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
+    extra: dict[str, Any] | None = None
 
 
 class ContenderConfig(Strict):
     """A named configuration of an engine.
 
-    Where it is not started as a process: `address` is where it answers, `model` the name it serves
-    under, `service` and `compose_file` what a container is started from.
+    Where it is not started here: `address` is where it answers, `model` the name it serves under. `service` of
+    `compose_file` is what a container is started from; without one, the service of the engine's name.
     """
 
     name: Name

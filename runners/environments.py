@@ -2,7 +2,10 @@
 """Environments that engines live in: made once from pinned files under configs/environments, then reused.
 
 The head of such a file says, in comments, what it needs: `python: 3.11`, `needs: avx2`,
-`memory-gib: 3`, `image: ...` where only a container holds the engine.
+`memory-gib: 3`. `image: ...` is said where only a container holds the engine: inside of it, the Python that is
+there already is the environment, known by its `package`; `version` is that of a package which no distribution
+tells. `app`, `examples`, `bin` and `backends` are folders with
+NVIDIA's own files, counted from the file; `triton` is an installed Triton. A file of one's own `holds` engines.
 """
 
 import hashlib
@@ -16,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engines.launch import Vendor
 from runners.errors import MendableError
 from runners.places import cache_folder, shipped_configs
 
@@ -49,11 +53,17 @@ class Recipe:
     memory_gib: float
     start_s: float
     image: str | None
+    package: str | None = None
+    version: str | None = None
+    triton: str | None = None
+    vendor: Vendor | None = None
+    holds: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
-        """Where the environment lies; another file, or another way of describing it, is another folder."""
-        digest = hashlib.sha256(self.path.read_bytes() + ASK.encode()).hexdigest()[:12]
+        """Where the environment lies; other requirements, or another way of describing it, are another folder."""
+        lines = [line for line in self.path.read_text("utf-8").splitlines() if not line.startswith("#")]
+        digest = hashlib.sha256("\n".join([self.python, *lines, ASK]).encode()).hexdigest()[:12]
         return cache_folder() / "environments" / f"{self.name}-{digest}"
 
 
@@ -70,7 +80,10 @@ class EngineEnvironment:
 
     def version(self, package: str) -> str | None:
         """Version of a distribution, or of its build for processors (`-cpu`)."""
-        return self.versions.get(package) or self.versions.get(f"{package}-cpu")
+        if self.recipe.version is not None and package == self.recipe.package:
+            return self.recipe.version
+        names = (package, package.replace("_", "-"), f"{package}-cpu")
+        return next((self.versions[name] for name in names if name in self.versions), None)
 
 
 def recipes() -> Mapping[str, Recipe]:
@@ -83,23 +96,54 @@ def recipes() -> Mapping[str, Recipe]:
 def read_recipe(path: Path) -> Recipe:
     head = dict(re.findall(r"^# ([a-z-]+): (.+)$", path.read_text("utf-8"), re.MULTILINE))
     return Recipe(
-        name=path.stem,
+        name=head.get("name", path.stem),
         path=path,
         python=head.get("python", "3.11"),
         needs=tuple(head.get("needs", "").split()),
         memory_gib=float(head.get("memory-gib", "1")),
         start_s=float(head.get("start-s", "30")),
         image=head.get("image"),
+        package=head.get("package"),
+        version=head.get("version"),
+        triton=head.get("triton"),
+        vendor=_vendor(path.parent, head),
+        holds=tuple(head.get("holds", "").split()),
     )
 
 
+def _vendor(folder: Path, head: Mapping[str, str]) -> Vendor | None:
+    """Paths count from the file; absolute ones stay as they are."""
+    if "app" not in head:
+        return None
+    found = {
+        name: str((folder / head[name]).absolute()) for name in ("app", "examples", "bin", "backends") if name in head
+    }
+    app = found["app"]
+    return Vendor(app, found.get("examples", f"{app}/examples"), found.get("bin", f"{app}/bin"), found.get("backends"))
+
+
 def made(recipe: Recipe) -> EngineEnvironment | None:
-    """The environment if it has been made."""
+    """The environment if it has been made; for what only an image holds, the Python that is here already, where
+    it has the package."""
+    if recipe.image:
+        return _inside(recipe)
     ready = recipe.folder / READY
     if not ready.exists():
         return None
     python = str(recipe.folder / "bin" / "python")
     return EngineEnvironment(recipe, python, **json.loads(ready.read_text("utf-8")))
+
+
+def _inside(recipe: Recipe) -> EngineEnvironment | None:
+    """The image's own environment, where this runs inside of it."""
+    python = shutil.which("python3")
+    if python is None or recipe.package is None:
+        return None
+    answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, cwd="/", check=False)
+    if answer.returncode != 0:
+        return None
+    found = EngineEnvironment(recipe, python, **json.loads(answer.stdout))
+    return found if found.version(recipe.package) else None
 
 
 def ensure(recipe: Recipe, say: Say) -> EngineEnvironment:
@@ -108,7 +152,9 @@ def ensure(recipe: Recipe, say: Say) -> EngineEnvironment:
     if found is not None:
         return found
     if recipe.image:
-        raise MakeError(f"{recipe.name}: only the image {recipe.image} holds this engine; use a container runner")
+        raise MakeError(
+            f"{recipe.name}: only the image {recipe.image} holds this engine; set runner: compose, or run inside of it"
+        )
     say(f"making the environment {recipe.name} (once) from {recipe.path.name}")
     shutil.rmtree(recipe.folder, ignore_errors=True)
     recipe.folder.parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,14 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU; memory in bytes."""
+    """One GPU; memory in bytes, without what the driver keeps for itself (615 MiB of an idle H200, which the
+    first version of NVML's call counts as used). `capability` is its compute capability, as "90"."""
 
     index: int
     name: str
     uuid: str
     driver: str
+    capability: str
     memory_bytes: int
     used_bytes: int
 
@@ -54,9 +56,15 @@ def _gpu(index: int, driver: str) -> Gpu:
     import pynvml
 
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
     name, uuid = str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))
-    return Gpu(index, name, uuid, driver, int(memory.total), int(memory.used))
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Gpu(index, name, uuid, driver, f"{major}{minor}", int(memory.total), int(memory.used))
+
+
+def described(index: int) -> str:
+    """Model and architecture of a GPU, what a compiled engine is bound to; empty where it is not there."""
+    return next((f"{gpu.name} sm{gpu.capability}" for gpu in gpus() if gpu.index == index), "")
 
 
 def used_bytes(wanted: tuple[int, ...]) -> int:
@@ -119,3 +127,37 @@ def _meters_of(index: int) -> list[float | None]:
 
 def _gain(after: float | None, before: float | None) -> float | None:
     return None if after is None or before is None else after - before
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process with memory on a GPU; `bytes` is None where the driver does not say."""
+
+    gpu: int
+    pid: int
+    name: str
+    bytes: int | None
+
+
+def holders(wanted: tuple[int, ...]) -> tuple[Holder, ...]:
+    """Processes that compute on the GPUs of those indices, as far as they are seen from here."""
+    import pynvml
+
+    if not wanted:
+        return ()
+    with _nvml() as there:
+        found = [
+            Holder(index, process.pid, _process_name(process.pid), process.usedGpuMemory)
+            for index in (wanted if there else ())
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(index))
+        ]
+    return tuple(found)
+
+
+def _process_name(pid: int) -> str:
+    import psutil
+
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return "not seen from here"

@@ -5,7 +5,7 @@ import platform
 from pathlib import Path
 
 from engines.contract import Engine
-from runners.environments import EngineEnvironment, Recipe
+from runners.environments import EngineEnvironment, Recipe, made
 from runners.gpu import gpus
 from runners.launch import ports
 
@@ -16,8 +16,8 @@ STUB_GLIBC = (2, 35)
 def machine_complaints(engine: Engine, recipe: Recipe) -> list[str]:
     """What this machine lacks for an engine in that environment, whether made or not."""
     complaints = []
-    if recipe.image:
-        complaints.append(f"only the image {recipe.image} holds it; this release starts no containers")
+    if recipe.image and made(recipe) is None:
+        complaints.append(f"only the image {recipe.image} holds it; set runner: compose, or run bakeoff inside of it")
     if "avx2" in recipe.needs and "avx2" not in _cpu_flags():
         complaints.append("the processor has no AVX2; use a machine that has it")
     if "nvidia" in recipe.needs and not gpus():

@@ -8,14 +8,25 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from engines.contract import Checkpoint, Engine, Launch, Place, PlanError
+from engines.contract import Engine
+from engines.launch import Checkpoint, Launch, Place, PlanError
 from engines.registry import known_engines
 from runners import preflight
 from runners.cells import Life, expand
 from runners.checkpoint import find_checkpoint
 from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
 from runners.config_workload import Span
-from runners.environments import EngineEnvironment, Recipe, Say, ensure, recipes
+from runners.environments import EngineEnvironment, Recipe, Say, ensure, read_recipe, recipes
+from runners.gpu import described, gpus, holders
+from runners.gpu_preflight import disk_complaints, gpu_complaints
+from runners.images import (
+    compose_file,
+    container_complaints,
+    driver_doubt,
+    environment_of,
+    image_recipe,
+    service_image,
+)
 from runners.launch.attach import AttachRunner
 from runners.launch.compose import ComposeRunner
 from runners.launch.process import ProcessRunner
@@ -24,8 +35,6 @@ from runners.load.workload import Draw, DrawError, Rendering, load_rendering
 from runners.places import cache_folder
 
 RUNNERS: Final = ("process", "compose", "attach")
-ELSEWHERE: Final = ("compose", "attach")
-"""Runners whose engines live in no environment of ours; they are found at an address."""
 ENTRY_POINT_GROUP: Final = "bakeoff.runners"
 
 
@@ -50,6 +59,7 @@ class Session:
     rendering: Rendering
     contestants: Mapping[str, Contestant]
     lives: tuple[Life, ...]
+    unsupported: Mapping[str, str]
 
     def plan(self, life: Life, folder: Path, served_name: str) -> Launch:
         """The launch of one life. Raises ConfigError for a knob that the engine lacks."""
@@ -67,6 +77,11 @@ class Session:
         address = life.contender.address
         return launch if address is None else _at(address, launch)
 
+    def first_lives(self) -> list[Life]:
+        """One life of each contender that can run the checkpoint."""
+        first = self.lives[: len(self.bakeoff.contenders)]
+        return [life for life in first if life.contender.name not in self.unsupported]
+
     def _place(self, contestant: Contestant, folder: Path, served_name: str) -> Place:
         port, environment = self.bakeoff.port, contestant.environment
         return Place(
@@ -82,6 +97,9 @@ class Session:
             grpc_port=port + 1,
             metrics_port=port + 2,
             gpus=contestant.config.gpus,
+            gpu=described(contestant.config.gpus[0]) if contestant.config.gpus else "",
+            triton=environment.recipe.triton if environment else None,
+            vendor=environment.recipe.vendor if environment else None,
         )
 
 
@@ -99,14 +117,17 @@ def _at(address: str, launch: Launch) -> Launch:
     )
 
 
-def open_session(text: str, source: str, say: Say) -> Session:
+def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Session:
     """Check a config from top to bottom and make what it needs. Raises ConfigError or MakeError.
 
-    What costs nothing comes first, so that a wrong config is refused in seconds.
+    What costs nothing comes first, so that a wrong config is refused in seconds. `starts`: engines are to be
+    started here, for which this machine has to have what they need.
     """
     bakeoff = parse_config(text, source)
-    chosen = [_choose(contender, source) for contender in bakeoff.contenders]
-    _refuse(source, _port_complaints(bakeoff))
+    chosen = [_choose(contender, source, starts=starts) for contender in bakeoff.contenders]
+    if starts:
+        _refuse(source, _port_complaints(bakeoff))
+        _refuse(source, _gpu_complaints(bakeoff))
     checkpoint = find_checkpoint(bakeoff.checkpoint, source, say)
     _check_context(bakeoff, checkpoint, source)
     rendering = _rendering(checkpoint, source)
@@ -120,13 +141,27 @@ def open_session(text: str, source: str, say: Say) -> Session:
         rendering=rendering,
         contestants={c.config.name: c for c in contestants},
         lives=expand(bakeoff),
+        unsupported=_unsupported(contestants, checkpoint),
     )
-    for life in session.lives[: len(bakeoff.contenders)]:
-        session.plan(life, Path("/nonexistent"), "planned")
+    launches = [session.plan(life, Path("/nonexistent"), "planned") for life in session.first_lives()]
+    if starts and any(command.creates for launch in launches for command in launch.prepare):
+        _refuse(source, disk_complaints(cache_folder(), Path(checkpoint.folder)))
     return session
 
 
-def _choose(contender: ContenderConfig, source: str) -> tuple[ContenderConfig, Engine, Recipe | None]:
+def _unsupported(contestants: list[Contestant], checkpoint: Checkpoint) -> dict[str, str]:
+    """Contenders whose engine cannot run the checkpoint, as far as that is known before the start."""
+    found = {}
+    for contestant in contestants:
+        environment = contestant.environment
+        version = (environment.version(contestant.engine.package) if environment else None) or ""
+        reason = contestant.engine.unsupported(checkpoint, version)
+        if reason is not None:
+            found[contestant.config.name] = reason
+    return found
+
+
+def _choose(contender: ContenderConfig, source: str, *, starts: bool) -> tuple[ContenderConfig, Engine, Recipe | None]:
     """Engine and recipe of a contender, if both are known and can run on this machine."""
     where = f"{source}: contenders.{contender.name}"
     engines = known_engines()
@@ -137,24 +172,32 @@ def _choose(contender: ContenderConfig, source: str) -> tuple[ContenderConfig, E
         )
     if contender.runner not in (*RUNNERS, *(p.name for p in entry_points(group=ENTRY_POINT_GROUP))):
         raise ConfigError(f"{where}.runner: unknown runner {contender.runner!r}; known are {', '.join(RUNNERS)}")
-    if contender.runner in ELSEWHERE:
+    if contender.runner == "attach":
         if contender.address is None:
-            raise ConfigError(f"{where}.address: missing; runner {contender.runner} needs http://HOST:PORT")
-        if contender.runner == "compose" and contender.service is None:
-            raise ConfigError(f"{where}.service: missing; name a service of {contender.compose_file}")
+            raise ConfigError(f"{where}.address: missing; runner attach needs http://HOST:PORT")
         if engine.triton_stub and contender.model is None:
             raise ConfigError(f"{where}.model: missing; name the model in Triton's repository")
         return contender, engine, None
     if contender.address is not None:
         raise ConfigError(f"{where}.address: runner {contender.runner} takes none; take it out or set runner: attach")
+    if contender.runner not in RUNNERS and not engine.environments:
+        return contender, engine, None
+    if contender.runner == "compose" and contender.environment is None:
+        recipe = image_recipe(contender, engine, where)
+        _refuse(where, container_complaints(contender.gpus) if starts else [])
+        return contender, engine, recipe
     recipe = _recipe(contender, engine, where)
-    _refuse(where, preflight.machine_complaints(engine, recipe))
+    _refuse(where, preflight.machine_complaints(engine, recipe) if starts else [])
     return contender, engine, recipe
 
 
 def _recipe(contender: ContenderConfig, engine: Engine, where: str) -> Recipe:
-    """The named environment, else the engine's first (on GPUs: the last)."""
+    """The named environment, else the engine's first (on GPUs: the last). A path names a file of one's own."""
     known = recipes()
+    if not engine.environments:
+        raise ConfigError(f"{where}.runner: {engine.name} is never started here; set runner: attach and address")
+    if contender.environment is not None and contender.environment.endswith(".txt"):
+        return _own_recipe(contender.environment, engine, where)
     default = engine.environments[-1 if contender.gpus else 0]
     name = contender.environment or default
     if name not in known:
@@ -164,6 +207,16 @@ def _recipe(contender: ContenderConfig, engine: Engine, where: str) -> Recipe:
             f"{where}.environment: {name} does not hold {engine.name}; use {' or '.join(engine.environments)}"
         )
     return known[name]
+
+
+def _own_recipe(path: str, engine: Engine, where: str) -> Recipe:
+    """A requirement file that says itself which engines it holds. A relative path counts from the working directory."""
+    if not Path(path).is_file():
+        raise ConfigError(f"{where}.environment: there is no file {path!r}; correct the path, or name an environment")
+    recipe = read_recipe(Path(path).absolute())
+    if engine.name not in recipe.holds:
+        raise ConfigError(f"{where}.environment: {path} does not hold {engine.name}; add it to its line `# holds:`")
+    return recipe
 
 
 def _contestant(
@@ -177,6 +230,10 @@ def _contestant(
 ) -> Contestant:
     if recipe is None:
         return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), None)
+    if contender.runner == "compose" and contender.environment is None:
+        if doubt := driver_doubt(recipe):
+            say(f"WARNING: {doubt}")
+        return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), environment_of(recipe))
     environment = ensure(recipe, say)
     _refuse(f"{source}: contenders.{contender.name}", preflight.environment_complaints(engine, environment))
     return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), environment)
@@ -188,18 +245,25 @@ def _runner(contender: ContenderConfig, bakeoff: Bakeoff, checkpoint: Checkpoint
         return ProcessRunner(bakeoff.start_limit_s)
     if contender.runner == "attach":
         return AttachRunner()
-    if contender.runner == "compose" and contender.service:
-        settings = {"CHECKPOINT": checkpoint.folder, "GPU": ",".join(str(gpu) for gpu in contender.gpus) or "0"}
-        return ComposeRunner(bakeoff.start_limit_s, Path(contender.compose_file), contender.service, settings)
+    if contender.runner == "compose":
+        settings = {"CHECKPOINT": checkpoint.folder, "CACHE": str(cache_folder())}
+        service, image = contender.service or contender.engine, service_image(contender, "contenders")
+        return ComposeRunner(bakeoff.start_limit_s, compose_file(contender), service, image, settings)
     point = next(p for p in entry_points(group=ENTRY_POINT_GROUP) if p.name == contender.runner)
     made: Runner = point.load()(bakeoff.start_limit_s)
     return made
 
 
 def _port_complaints(bakeoff: Bakeoff) -> list[str]:
-    if all(c.runner in ELSEWHERE for c in bakeoff.contenders):
+    if all(c.runner == "attach" for c in bakeoff.contenders):
         return []
     return preflight.port_complaints((bakeoff.port, bakeoff.port + 1, bakeoff.port + 2))
+
+
+def _gpu_complaints(bakeoff: Bakeoff) -> list[str]:
+    """GPUs of engines that are started here have to be there and idle."""
+    wanted = sorted({gpu for c in bakeoff.contenders if c.runner != "attach" for gpu in c.gpus})
+    return gpu_complaints(wanted, gpus(), holders(tuple(wanted))) if wanted else []
 
 
 def _refuse(where: str, complaints: list[str]) -> None:

@@ -9,7 +9,7 @@ from runners.launch.server import Server
 from runners.load.drive import drive
 from runners.load.fold import Folding, ends_by, fold_all
 from runners.load.load import Load
-from runners.load.scrape import ask
+from runners.load.scrape import ask, tried
 from runners.load.trace import Trace
 from runners.load.transport import Transport
 from runners.load.workload import Rendering
@@ -39,50 +39,73 @@ def verify(
     max_model_len: int,
     canary: Prompt,
     rendering: Rendering,
+    *,
+    first: bool = True,
 ) -> Verified:
     """Probe, send one real request, compare. Raises VerifyError.
 
-    `served_name` is the name that only our launch carries; None where somebody else started it.
+    `served_name` is the name that only our launch carries; None where somebody else started it. `first`: the
+    contender has not lived before, so that what never changes between its lives is found out too.
     Health pages are not enough: a dead engine behind a front end answers them too.
     """
-    reading = _reading(server, engine, served_name)
+    reading = _reading(server, engine, served_name, canary, first=first)
     capabilities = reading.capabilities
     if served_name is not None and capabilities.model != served_name:
         raise VerifyError(
             f"the server at {server.url} serves {capabilities.model!r}, not what was started there; "
             "another server holds the port"
         )
+    if reading.refusals:
+        raise VerifyError("\n".join(reading.refusals))
+    if canary.forced and not capabilities.forces_length:
+        raise VerifyError("this engine cannot be forced to a length of the answer; set output_length: natural")
     if capabilities.max_model_len not in (None, max_model_len):
         raise VerifyError(
             f"maximum length is {capabilities.max_model_len} in the engine, {max_model_len} in the config"
         )
-    trace = _canary(transport, engine, capabilities, canary, rendering)
+    trace = ask_once(transport, engine, capabilities, canary, rendering, CANARY_LIMIT_S)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
     return Verified(capabilities, (*reading.ledger, _special_tokens(trace)), trace)
 
 
-def _reading(server: Server, engine: Engine, served_name: str | None) -> Reading:
+def _reading(server: Server, engine: Engine, served_name: str | None, canary: Prompt, *, first: bool) -> Reading:
+    """What the server says of itself, and what the engine's trials show of it, under the name that it says."""
     try:
-        return ask(server, engine, served_name or "")
+        reading = ask(server, engine, served_name or "")
+        if served_name is not None and reading.capabilities.model != served_name:
+            return reading
+        name = served_name or reading.capabilities.model
+        trials = tried(server, engine, name, canary, first=first)
+        return ask(server, engine, name, trials) if trials else reading
     except ValueError as error:
         raise VerifyError(f"the server's answers cannot be read: {error}") from None
 
 
-def _canary(
-    transport: Transport, engine: Engine, capabilities: Capabilities, prompt: Prompt, rendering: Rendering
+def ask_once(
+    transport: Transport,
+    engine: Engine,
+    capabilities: Capabilities,
+    prompt: Prompt,
+    rendering: Rendering,
+    limit_s: float,
 ) -> Trace:
+    """One real request, the canary; given up after `limit_s`."""
     load = Load(
         level=1,
         spread_s=0.0,
         window_s=0.0,
         window_e2e=0.0,
-        idle_limit_s=CANARY_LIMIT_S,
-        request_limit_s=CANARY_LIMIT_S,
+        idle_limit_s=limit_s,
+        request_limit_s=limit_s,
         requests=1,
     )
     driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), transport)
-    folding = Folding(lambda answer, data: engine.fold(answer, data, capabilities), ends_by(rendering.tokenizer))
+    folding = Folding(
+        lambda answer, data: engine.fold(answer, data, capabilities),
+        ends_by(rendering.tokenizer),
+        capabilities.gives_reason,
+    )
     return fold_all(driven, folding)[0]
 
 

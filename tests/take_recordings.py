@@ -2,12 +2,13 @@
 """Takes the recordings that the contract tests read, from real servers: take_recordings.py CONFIG [NAME...]
 
 For each contender (all, or those named) it writes tests/recordings/<engine>-<version>[-spec]/: the
-probes' answers, the server's log, and two raw streams, one of which repeats the prompt of the other.
+probes' answers, the trials, the server's log, and two raw streams, one of which repeats the prompt of the other.
 """
 
 import json
 import sys
 import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import httpx
@@ -15,6 +16,7 @@ import httpx
 from engines.conformance import PROMPT, SERVED_NAME
 from engines.contract import Evidence
 from runners.launch.server import Server
+from runners.load.scrape import tried
 from runners.session import Contestant, open_session
 
 PLACE = Path(__file__).parent / "recordings"
@@ -36,7 +38,9 @@ def take(contestant: Contestant, server: Server, folder: str) -> None:
     engine = contestant.engine
     with httpx.Client(timeout=60.0, trust_env=False) as client:
         answers = probe(contestant, server, client)
-        capabilities = engine.read(Evidence(answers, server.log(), SERVED_NAME)).capabilities
+        name = engine.read(Evidence(answers, server.log(), SERVED_NAME)).capabilities.model
+        trials = tried(server, engine, name, replace(PROMPT, text=f"Tried: {PROMPT.text}"), first=True)
+        capabilities = engine.read(Evidence(answers, server.log(), SERVED_NAME, trials)).capabilities
         call = engine.encode(PROMPT, capabilities)
         headers = {"Content-Type": "application/json"}
         streams = [client.post(server.url + call.path, content=call.body, headers=headers).content for _ in range(2)]
@@ -45,6 +49,9 @@ def take(contestant: Contestant, server: Server, folder: str) -> None:
     target.mkdir(parents=True, exist_ok=True)
     kept = {name: text and placeless(text, folder) for name, text in answers.items()}
     (target / "answers.json").write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
+    if trials:
+        told = {name: asdict(said) for name, said in trials.items()}
+        (target / "trials.json").write_text(json.dumps(told, indent=1) + "\n", "utf-8")
     (target / "server.log").write_text(shortened(placeless(server.log(), folder)), "utf-8")
     for name, content in zip(("first.sse", "second.sse"), streams, strict=True):
         (target / name).write_bytes(content)
@@ -63,7 +70,14 @@ def probe(contestant: Contestant, server: Server, client: httpx.Client) -> dict[
 
 def shortened(log: str) -> str:
     """Lines that a reading looks for."""
-    wanted = ("engine xllamacpp", "Initializing a V1", "load_model: init", "speculative impl")
+    wanted = (
+        "engine xllamacpp",
+        "Initializing a V1",
+        "load_model: init",
+        "speculative impl",
+        "TensorRT",
+        "engine with",
+    )
     lines = [line for line in log.splitlines() if any(word in line for word in wanted)]
     return "\n".join(lines) + "\n"
 

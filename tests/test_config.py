@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engines.contract import Knobs, Speculation
+from engines.launch import Knobs, Speculation
 from runners.config import ConfigError, parse_config, read_config
 
 GOOD: dict[str, Any] = {

@@ -9,7 +9,8 @@ import httpx
 import psutil
 import pytest
 
-from engines.contract import Capabilities, Checkpoint, Counters, Knobs, Place, Prompt, Sampling
+from engines.contract import Capabilities, Counters, Prompt, Sampling
+from engines.launch import Checkpoint, Knobs, Place
 from engines.registry import ENGINES
 from runners.checkpoint import find_checkpoint
 from runners.config_workload import Level, Span, WorkloadConfig

@@ -9,22 +9,12 @@ import pytest
 
 from engines import vllm_settings
 from engines.conformance import PROMPT, Recording, check_plan, check_recording, folded
-from engines.contract import (
-    Answer,
-    Capabilities,
-    Checkpoint,
-    Counters,
-    Engine,
-    Knobs,
-    Launch,
-    Place,
-    PlanError,
-    Speculation,
-)
+from engines.contract import Answer, Capabilities, Counters, Engine
+from engines.launch import Checkpoint, Knobs, Launch, Place, PlanError, Speculation, Vendor
 from engines.registry import ENGINES
 
 RECORDINGS = Path(__file__).parent / "recordings"
-CHECKPOINT = Checkpoint("/models/tiny", "ab" * 32, None, 2048)
+CHECKPOINT = Checkpoint("/models/tiny", "ab" * 32, None, 2048, "LlamaForCausalLM")
 KNOBS = Knobs(max_model_len=512, max_num_seqs=16, max_num_batched_tokens=2048, dtype="float32")
 PLACE = Place(
     python="/env/bin/python",
@@ -38,7 +28,9 @@ PLACE = Place(
     http_port=18100,
     grpc_port=18101,
     metrics_port=18102,
+    vendor=Vendor("/app", "/app/examples", "/usr/local/bin"),
 )
+CPU_PLACE = replace(PLACE, vendor=None)
 ANY = Capabilities("m", "1", "f", 512, True, True, True, False)
 
 
@@ -51,8 +43,15 @@ def test_recording(name: str) -> None:
     engine = ENGINES[name.split("-")[0]]
     reading = check_recording(engine, Recording.load(RECORDINGS / name))
     assert reading.capabilities.engine_version == name.split("-")[1]
-    assert reading.capabilities.tokens_per_event
-    assert reading.capabilities.max_model_len == 512
+    assert reading.capabilities.tokens_per_event or engine.name == "triton_llmapi"
+    assert reading.capabilities.max_model_len == (None if engine.name == "openai_attach" else 512)
+
+
+@pytest.mark.parametrize("name", [n for n in recording_names() if "+twin" not in n])
+def test_tokens_are_counted_by_engines_with_counters(name: str) -> None:
+    counters = ENGINES[name.split("-")[0]].read(Recording.load(RECORDINGS / name).evidence).counters
+    assert counters.generated_tokens is not None
+    assert counters.running == 0
 
 
 def test_every_engine_has_a_recording() -> None:
@@ -61,15 +60,20 @@ def test_every_engine_has_a_recording() -> None:
 
 @pytest.mark.parametrize("name", recording_names())
 def test_second_request_finds_the_first_in_the_cache(name: str) -> None:
-    """73 prompt tokens, of which the last is always computed: 64 in blocks of 32, 72 in llama.cpp."""
+    """73 prompt tokens, of which the last is always computed: 64 in blocks of 32 or 16, 72 in llama.cpp. The LLM API
+    model counts no tokens, Triton's vLLM backend no cached ones."""
     engine = ENGINES[name.split("-")[0]]
     recording = Recording.load(RECORDINGS / name)
     reading = engine.read(recording.evidence)
     first, second = (folded(engine, reading, stream) for stream in recording.streams)
-    assert first.prompt_tokens == second.prompt_tokens == PROMPT.input_tokens
-    assert first.cached_tokens == 0
-    assert second.cached_tokens == (64 if "vllm" in name else 72)
     assert first.text == second.text
+    counts_prompts = engine.name != "triton_llmapi"
+    assert first.prompt_tokens == second.prompt_tokens == (PROMPT.input_tokens if counts_prompts else None)
+    if reading.capabilities.reports_cached_tokens:
+        assert first.cached_tokens == 0
+        assert second.cached_tokens == (72 if "llamacpp" in name else 64)
+    else:
+        assert second.cached_tokens is None
 
 
 @pytest.mark.parametrize("name", [n for n in recording_names() if n.endswith("-spec")])
@@ -77,6 +81,8 @@ def test_speculation_is_counted(name: str) -> None:
     engine = ENGINES[name.split("-")[0]]
     reading = engine.read(Recording.load(RECORDINGS / name).evidence)
     assert reading.capabilities.speculates
+    if engine.name == "triton_llmapi":
+        return
     assert reading.counters.drafted_tokens is not None
     assert reading.counters.accepted_tokens is not None
     assert reading.counters.drafts is not None
@@ -242,6 +248,16 @@ def test_line_separators_inside_json_survive() -> None:
 def test_triton_error_event() -> None:
     answer = fold_all(ENGINES["triton_vllm"], '{"error":"Stub process \'m_0_0\' is not healthy."}')
     assert answer.error == "Stub process 'm_0_0' is not healthy."
+
+
+def test_events_without_text_change_nothing() -> None:
+    """The LLM API model repeats a text when half a letter is held back, and may end without any output."""
+    engine = ENGINES["triton_llmapi"]
+    first = '{"text_output":" a","finish_reason":"None"}'
+    answer = fold_all(engine, first, first, '{"model_name":"m","model_version":"1"}')
+    assert (answer.text, answer.tokens, answer.ended) == (" a", 1, False)
+    answer = fold_all(engine, first, '{"text_output":" a b","finish_reason":"length","total_draft_tokens":"0"}')
+    assert (answer.text, answer.tokens, answer.finish_reason, answer.ended) == (" a b", 2, "length", True)
 
 
 def test_triton_open_reason_is_the_word_none() -> None:

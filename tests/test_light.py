@@ -80,7 +80,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "smoke.yaml").write_text(yaml.safe_dump(CONFIG))
     done = bakeoff("compare", "smoke.yaml", "--out", "out", folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "| direct | w | 1 | 2 |" in done.stdout
+    assert "| direct | 2026.10.11549 | w | 1 | 2 |" in done.stdout
     assert "The record lies in out" in done.stdout
     return folder
 
@@ -234,7 +234,8 @@ def test_results_are_not_overwritten(compared: Path) -> None:
 def test_plan_and_verify(compared: Path) -> None:
     done = bakeoff("plan", "smoke.yaml", "triton", folder=compared)
     assert done.returncode == 0
-    assert "bin/tritonserver --model-repository=" in done.stdout
+    assert "bin/tritonserver --backend-directory=" in done.stdout
+    assert "/models --http-port=" in done.stdout
     assert "## file models/" in done.stdout
     assert "# direct:" not in done.stdout
     done = bakeoff("verify", "smoke.yaml", folder=compared)

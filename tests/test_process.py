@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engines.contract import Command, Launch
-from runners.launch import ports
+from engines.launch import Command, Launch
+from runners.gpu import Holder
+from runners.launch import ports, process
 from runners.launch.process import ProcessRunner, engine_environment, last_words
 from runners.launch.server import LaunchError
 
@@ -136,3 +137,16 @@ def test_a_probe_of_a_silent_port_never_connects_to_itself() -> None:
     """From the port's own address the kernel may choose that very port: the probe then answers itself."""
     port = free_port()
     assert all(ports.is_free(port) for _ in range(200))
+
+
+def test_gpu_memory_that_stays_in_use_names_its_holders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Triton whose stub had died left 57 GiB on a GPU after it had itself ended."""
+    used = iter([0, 57 * 2**30])
+    monkeypatch.setattr(process, "used_bytes", lambda wanted: next(used))
+    monkeypatch.setattr(process, "holders", lambda wanted: (Holder(0, 4711, "VLLM::EngineCore", 57 * 2**30),))
+    monkeypatch.setattr(process, "MEMORY_S", -1.0)
+    port = free_port()
+    message = r"57.0 GiB of GPU memory are still in use after the stop, by process 4711 \(VLLM::EngineCore, 57.0 GiB\)"
+    with pytest.raises(LaunchError, match=message), ProcessRunner(30.0).up(launch(port, SERVE), tmp_path):
+        pass
+    assert ports.is_free(port)

@@ -153,6 +153,7 @@ def record(contender: str, block: int, rate: float, level: int = 1) -> CellRecor
         level=level,
         level_kind="concurrency",
         started_at="2026-01-01T00:00:00+00:00",
+        build_s=None,
         start_up_s=2.0,
         prompts_sha256="0",
         counters_before=Counters(),
@@ -242,7 +243,7 @@ def test_the_three_forms() -> None:
     assert json.loads(as_json(rows))[1]["engine"] == "b"
     table = as_markdown(rows)
     assert "n too small" in table
-    assert "| a | w | 1 | 2 | 26 / 26 | 0 | 260 / 104 | 0 | 102 |" in table
+    assert "| a | 1.2 | w | 1 | 2 | 26 / 26 | 0 | 260 / 104 | 0 | 102 |" in table
     assert "50.0%" in table
 
 

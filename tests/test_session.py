@@ -40,7 +40,23 @@ def refusal(text: str) -> str:
         ({"address": "http://x:1"}, "bad.yaml: contenders.a.address: runner process takes none"),
         (
             {"runner": "compose", "address": "http://127.0.0.1:8100"},
-            "bad.yaml: contenders.a.service: missing; name a service of docker-compose.yml",
+            "bad.yaml: contenders.a.address: runner compose takes none; take it out or set runner: attach",
+        ),
+        (
+            {"runner": "compose"},
+            "bad.yaml: contenders.a.service: docker-compose.yml has no service 'llamacpp_openai' with an image",
+        ),
+        (
+            {"runner": "compose", "service": "vllm_openai"},
+            "bad.yaml: contenders.a.service: vllm/vllm-openai:v0.24.0 holds vllm, llamacpp_openai needs xllamacpp",
+        ),
+        (
+            {"runner": "compose", "compose_file": "no.yml"},
+            "no.yml cannot be read (No such file or directory); correct the path",
+        ),
+        (
+            {"engine": "openai_attach"},
+            "bad.yaml: contenders.a.runner: openai_attach is never started here; set runner: attach and address",
         ),
         (
             {"engine": "triton_llamacpp", "runner": "attach", "address": "http://127.0.0.1:8100"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from engines.contract import Launch
+from engines.launch import Launch
 from runners.launch.server import LaunchError, Server
 
 

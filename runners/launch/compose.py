@@ -2,43 +2,67 @@
 """Runs an engine as a service of a compose file, in a project of its own that ends with the life.
 
 Works with `docker compose`, and with another command of that kind where BAKEOFF_COMPOSE names it
-(`podman-compose`). What the service is told stands in the compose file, not in the config's knobs:
-the ledger shows what is in force.
+(`podman-compose`). The service runs the launch, as a process of the host would: its files are written to the
+life's folder, which is mounted under its own name, and engines/inside/run_launch.py does the rest.
 """
 
+import json
 import os
 import shlex
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engines.contract import Launch
-from runners.launch.process import await_ready, last_words, prove_free, refuse_taken, uninterrupted
+from engines.inside_files import inside_path
+from engines.launch import Launch
+from runners.gpu import used_bytes
+from runners.launch.process import (
+    await_ready,
+    build_seconds,
+    last_words,
+    lay_out,
+    prove_free,
+    prove_memory_free,
+    refuse_taken,
+    uninterrupted,
+)
 from runners.launch.server import LaunchError, Server
 
 STOP_S: Final = 30
+LAUNCH: Final = "launch.json"
 
 
 @dataclass(frozen=True)
 class ComposeRunner:
-    """Starts `service` of `file`. `settings` are variables that the compose file takes."""
+    """Starts `service` of `file`, which runs `image`. `settings` are variables that the compose file takes,
+    beside those of the life: LIFE, INSIDE and READY."""
 
     start_limit_s: float
     file: Path
     service: str
+    image: str
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
     def up(self, launch: Launch, folder: Path) -> Iterator[Server]:
-        """See `Runner.up`. The launch's address has to be the port that the service publishes."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """See `Runner.up`. An image that is not here yet is pulled first, in full view."""
         refuse_taken(launch.ports)
-        project = _Project(self, f"bakeoff-{uuid.uuid4().hex[:12]}")
+        lay_out(launch, folder)
+        (folder / LAUNCH).write_text(json.dumps(asdict(launch), indent=2) + "\n", encoding="utf-8")
+        life = {
+            "LIFE": str(folder.absolute()),
+            "INSIDE": inside_path("").rstrip("/"),
+            "READY": launch.url + launch.ready_path,
+        }
+        project = _Project(self, f"bakeoff-{uuid.uuid4().hex[:12]}", life)
+        project.pull()
+        used_before = used_bytes(launch.gpus)
         began = time.monotonic()
         try:
             said = project.compose("up", "-d", self.service)
@@ -52,6 +76,7 @@ class ComposeRunner:
                 start_s=time.monotonic() - began,
                 alive=lambda: project.exit_code() is None,
                 log=project.log,
+                build_s=build_seconds(launch.prepare),
             )
         except BaseException:
             with suppress(LaunchError):
@@ -59,6 +84,7 @@ class ComposeRunner:
             raise
         else:
             project.end(folder, launch.ports)
+            prove_memory_free(launch.gpus, used_before)
 
 
 @dataclass(frozen=True)
@@ -67,11 +93,21 @@ class _Project:
 
     runner: ComposeRunner
     name: str
+    life: Mapping[str, str]
+
+    def pull(self) -> None:
+        """Fetch the service's image where it is not here; progress goes to standard error."""
+        image = self.runner.image
+        if subprocess.run([container_engine(), "image", "inspect", image], capture_output=True).returncode == 0:
+            return
+        if subprocess.run([container_engine(), "pull", image], stdout=sys.stderr).returncode != 0:
+            raise LaunchError(f"the image {image} could not be pulled; see above")
 
     def compose(self, *arguments: str) -> str:
         """Run the compose command. Raises LaunchError with its own words."""
-        command = [*_compose_command(), "-p", self.name, "-f", str(self.runner.file), *arguments]
-        return _both(_run(command, {**os.environ, **self.runner.settings}))
+        file, profile = str(self.runner.file), self.runner.service
+        command = [*compose_command(), "-p", self.name, "-f", file, "--profile", profile, *arguments]
+        return _both(_run(command, {**os.environ, **self.runner.settings, **self.life}))
 
     def end(self, folder: Path, wanted: tuple[int, ...]) -> None:
         """Keep the log, end the containers, prove that their ports are free."""
@@ -87,11 +123,11 @@ class _Project:
         found = self.containers()
         if not found:
             return -1
-        return int(_run([_engine(), "inspect", "--format", "{{.State.ExitCode}}", found[0]]).stdout)
+        return int(_run([container_engine(), "inspect", "--format", "{{.State.ExitCode}}", found[0]]).stdout)
 
     def log(self) -> str:
         """What the containers have written to both of their outputs."""
-        return "".join(_both(_run([_engine(), "logs", container])) for container in self.containers())
+        return "".join(_both(_run([container_engine(), "logs", container])) for container in self.containers())
 
     def last_lines(self) -> str:
         return last_words(self.log())
@@ -100,15 +136,17 @@ class _Project:
         """Ids of the project's containers, ended ones too."""
         label = f"label=com.docker.compose.project={self.name}"
         chosen = [word for one in (label, *filters) for word in ("--filter", one)]
-        return _run([_engine(), "ps", "--all", "--quiet", *chosen]).stdout.split()
+        return _run([container_engine(), "ps", "--all", "--quiet", *chosen]).stdout.split()
 
 
-def _compose_command() -> list[str]:
+def compose_command() -> list[str]:
+    """The command that runs compose files here."""
     return shlex.split(os.environ.get("BAKEOFF_COMPOSE", "docker compose"))
 
 
-def _engine() -> str:
-    return "podman" if "podman" in _compose_command()[0] else "docker"
+def container_engine() -> str:
+    """The command that knows single containers and images."""
+    return "podman" if "podman" in compose_command()[0] else "docker"
 
 
 def _run(command: list[str], env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

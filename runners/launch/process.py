@@ -20,8 +20,9 @@ from typing import Final
 import httpx
 import psutil
 
-from engines.contract import Command, Launch
-from runners.gpu import used_bytes
+from engines.launch import Command, Launch
+from runners.gpu import holders, used_bytes
+from runners.gpu_preflight import told
 from runners.launch import ports
 from runners.launch.server import LaunchError, Server
 
@@ -57,8 +58,8 @@ class ProcessRunner:
         refuse_taken(launch.ports)
         lay_out(launch, folder)
         mark, used_before = uuid.uuid4().hex, used_bytes(launch.gpus)
-        took_s = [_prepare(command, folder, mark) for command in launch.prepare]
-        build_s = sum(took_s) if any(took_s) else None
+        for command in launch.prepare:
+            _prepare(command, folder, mark)
         log = folder / "server.log"
         began = time.monotonic()
         process = _start(launch.serve, folder, log, mark)
@@ -72,13 +73,13 @@ class ProcessRunner:
                 start_s=time.monotonic() - began,
                 alive=lambda: process.poll() is None,
                 log=lambda: log.read_text("utf-8", "replace"),
-                build_s=build_s,
+                build_s=build_seconds(launch.prepare),
             )
         finally:
             with uninterrupted():
                 end_group(process, mark)
                 _prove_gone(process, mark, launch.ports)
-                _prove_memory_free(launch.gpus, used_before)
+                prove_memory_free(launch.gpus, used_before)
 
 
 @contextmanager
@@ -105,6 +106,8 @@ def lay_out(launch: Launch, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        if text.startswith("#!"):
+            path.chmod(0o755)
     for name, target in launch.links.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,10 +121,11 @@ def refuse_taken(wanted: tuple[int, ...]) -> None:
             raise LaunchError(f"port {port} is in use by {ports.holder(port)}; end it or set `port` in the config")
 
 
-def _prepare(command: Command, folder: Path, mark: str) -> float:
-    """Run a command that makes a file, unless the file is there; the seconds that took."""
-    if command.creates and Path(command.creates).exists():
-        return 0.0
+def _prepare(command: Command, folder: Path, mark: str) -> None:
+    """Run a command; one that makes a file only where it is not there, whole: how long the making took is written
+    beside it once it has ended well."""
+    if command.creates and Path(command.creates).exists() and kept_seconds(command.creates).exists():
+        return
     began = time.monotonic()
     if command.creates:
         Path(command.creates).parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +138,20 @@ def _prepare(command: Command, folder: Path, mark: str) -> float:
             end_group(process, mark)
     if code != 0:
         raise LaunchError(f"{' '.join(command.argv)} ended with code {code}:\n{last_lines(log)}")
-    return time.monotonic() - began
+    if command.creates:
+        kept_seconds(command.creates).write_text(f"{time.monotonic() - began:.3f}\n", encoding="utf-8")
+
+
+def kept_seconds(made: str) -> Path:
+    """Where it stands how long the making of a kept file took."""
+    return Path(f"{made}.seconds")
+
+
+def build_seconds(commands: tuple[Command, ...]) -> float | None:
+    """What the kept files of a launch took to make, now or in an earlier life."""
+    notes = [kept_seconds(command.creates) for command in commands if command.creates]
+    known = [float(note.read_text("utf-8")) for note in notes if note.exists()]
+    return sum(known) if known and len(known) == len(notes) else None
 
 
 def _start(command: Command, folder: Path, log: Path, mark: str) -> subprocess.Popen[bytes]:
@@ -229,11 +246,14 @@ def _prove_gone(process: subprocess.Popen[bytes], mark: str, wanted: tuple[int, 
     prove_free(wanted)
 
 
-def _prove_memory_free(wanted: tuple[int, ...], before: int) -> None:
+def prove_memory_free(wanted: tuple[int, ...], before: int) -> None:
+    """Raises LaunchError where GPU memory is not back where it was some seconds after the stop: an engine whose
+    front end died can leave workers behind that keep it."""
     deadline = time.monotonic() + MEMORY_S
     while (left := used_bytes(wanted) - before) > MEMORY_SLACK_BYTES:
         if time.monotonic() > deadline:
-            raise LaunchError(f"{left / 2**30:.1f} GiB of GPU memory are still in use after the stop")
+            by = ", ".join(told(holder) for holder in holders(wanted)) or "no process that is seen from here"
+            raise LaunchError(f"{left / 2**30:.1f} GiB of GPU memory are still in use after the stop, by {by}")
         time.sleep(POLL_S)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from engines.contract import Launch
+from engines.launch import Launch
 from runners.errors import MendableError
 
 
@@ -18,7 +18,7 @@ class LaunchError(MendableError):
 @dataclass(frozen=True)
 class Server:
     """A running engine. `start_s` is the time from its start to ready; None where we did not start it.
-    `build_s` is what the commands before that took, None where all they make was there.
+    `build_s` is what it took to make, once, the things that the launch keeps; None where it keeps none.
 
     `alive` says whether it still runs, `log` what it has written so far.
     """

@@ -91,6 +91,9 @@ def fold_exchange(exchange: Exchange, folding: Folding, split: Split = events) -
         visible_s=visible_s,
         prompt_tokens=answer.prompt_tokens,
         cached_tokens=answer.cached_tokens,
+        drafted_tokens=answer.drafted_tokens,
+        accepted_tokens=answer.accepted_tokens,
+        engine_times=answer.engine_times,
         server_tokens=answer.server_tokens,
         client_tokens=None if token_ends is None else len(token_ends),
         finish_reason=answer.finish_reason,
@@ -147,11 +150,12 @@ def _failure(exchange: Exchange, answer: Answer, body: bytes, *, needs_reason: b
 
 
 def _wrong_length(exchange: Exchange, answer: Answer) -> str | None:
+    """Events that were taken for tokens prove nothing here: one may hold several."""
     wanted = exchange.prompt.max_tokens
     tokens = answer.server_tokens if answer.server_tokens is not None else answer.tokens
     if exchange.prompt.forced and tokens != wanted:
         return f"{tokens} tokens, though exactly {wanted} were asked for"
-    if answer.finish_reason == "length" and tokens < wanted:
+    if answer.finish_reason == "length" and tokens < wanted and not answer.uncounted:
         return f"finish reason length after {tokens} of {wanted} tokens"
     return None
 

@@ -7,7 +7,7 @@ Times are seconds from the start of the cell on the monotonic clock.
 from array import array
 from dataclasses import dataclass, field
 
-from engines.contract import Prompt
+from engines.contract import EngineTimes, Prompt
 from runners.load.spool import Received
 
 
@@ -67,6 +67,7 @@ class Trace:
 
     `server_tokens` is the engine's count, `client_tokens` that of the text by the checkpoint's
     tokenizer, None where the text does not survive decoding. `visible_s` is the first event with text.
+    `engine_times` are on the engine's own clock.
     `reads` brought body bytes, `stamped_reads` of them with the kernel's stamp.
     """
 
@@ -92,6 +93,9 @@ class Trace:
     received_bytes: int
     reads: int
     stamped_reads: int
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+    engine_times: EngineTimes | None = None
 
     @property
     def tokens(self) -> int:

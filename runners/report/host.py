@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from engines.contract import Checkpoint
+from engines.launch import Checkpoint
 from runners.environments import EngineEnvironment
 from runners.gpu import gpus
 

@@ -80,6 +80,30 @@ def tpot_s(trace: Trace) -> float | None:
     return (at_s[-1] - at_s[0]) / later if later else None
 
 
+def ttft_engine_s(trace: Trace) -> float | None:
+    """First token - arrival on the engine's own clock; None where it was not told, infinite for a failure."""
+    if trace.error:
+        return math.inf
+    times = trace.engine_times
+    return None if times is None else (times.first_token_ns - times.arrival_ns) / 1e9
+
+
+def tpot_engine_s(trace: Trace) -> float | None:
+    """(last token - first token) / (tokens - 1) on the engine's own clock."""
+    if trace.error:
+        return math.inf
+    times = trace.engine_times
+    if times is None or trace.tokens < 2:
+        return None
+    return (times.last_token_ns - times.first_token_ns) / 1e9 / (trace.tokens - 1)
+
+
+def completed_between(traces: Sequence[Trace], start_s: float, end_s: float) -> int:
+    """Tokens of the requests that ended in [start, end) without failing."""
+    done = (t for t in traces if t.error is None and t.timeline)
+    return sum(t.tokens for t in done if start_s <= t.timeline.at_s[-1] < end_s)
+
+
 def tokens_between(traces: Sequence[Trace], start_s: float, end_s: float) -> int:
     """Tokens whose time lies in [start, end), of requests that did not fail."""
     return sum(_tokens_before(t, end_s) - _tokens_before(t, start_s) for t in traces if t.error is None)

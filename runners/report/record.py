@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from engines.contract import Counters, Launch
+from engines.contract import Counters, EngineTimes
+from engines.launch import Launch
 from runners.errors import MendableError
 from runners.gpu import GpuUse
 from runners.load.proof import ClientProof
@@ -19,6 +20,8 @@ from runners.report.columns import batches, list_column, write_table
 from runners.report.metrics import Quantile
 
 SCHEMA_VERSION: Final = 1
+SCALARS: Final = tuple(name for name in Trace.__dataclass_fields__ if name not in ("timeline", "engine_times"))
+"""What a trace has besides times in lists and tuples."""
 LOOKS_FILE: Final = "looks.json"
 
 
@@ -58,6 +61,8 @@ class Summary(_Written):
     """What a cell yields. Times in seconds, counts over the whole cell unless said otherwise.
 
     `goodput` is the share of requests due in the window that met every limit of the workload.
+    `completed_tokens_per_s` counts the tokens of requests that ended in the window, when they ended;
+    `ttft_engine` and `tpot_engine` are on the engine's own clock.
     """
 
     requests_due: int
@@ -74,10 +79,13 @@ class Summary(_Written):
     window_in_e2e: float | None
     requests_in_flight: float | None
     output_tokens_per_s: float | None
+    completed_tokens_per_s: float | None
     output_tokens_per_s_whole_run: float | None
     ttft_visible: Percentiles
     ttft_token: Percentiles | None
     tpot: Percentiles
+    ttft_engine: Percentiles | None
+    tpot_engine: Percentiles | None
     e2e: Percentiles
     goodput: float | None
     delays: Delays | None
@@ -115,6 +123,7 @@ class CellRecord(_Written):
     purpose: Literal["planned", "capacity"] = "planned"
     started_at: str
     start_up_s: float | None
+    build_s: float | None
     prompts_sha256: str
     counters_before: Counters
     counters_after: Counters
@@ -177,6 +186,14 @@ class LifeRecord(_Written):
     capacities: tuple[Capacity, ...] = ()
 
 
+class Unsupported(_Written):
+    """A contender whose engine cannot run the checkpoint; it has a row and no cells."""
+
+    contender: str
+    engine_kind: str
+    reason: str
+
+
 class AlreadyWrittenError(MendableError):
     """A result that is there already; results are never overwritten."""
 
@@ -213,8 +230,8 @@ def trace_fields(trace: Trace) -> dict[str, Any]:
 
 
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:
-    """All traces of a cell in Parquet: one row a request, its timeline as three lists."""
-    names = [name for name in Trace.__dataclass_fields__ if name != "timeline"]
+    """All traces of a cell in Parquet: one row a request, its timeline as three lists, its engine's times apart."""
+    names = [*SCALARS, *(f"engine_{name}" for name in EngineTimes._fields)]
     ticks = {"tick_at_s": "double[]", "tick_user_s": "double[]", "tick_tokens": "int64[]"}
     write_table(path, {name: _column_type(name) for name in names} | ticks, map(_columns, batches(traces)))
 
@@ -226,8 +243,9 @@ def _column_type(name: str) -> str:
 
 
 def _columns(traces: Sequence[Trace]) -> dict[str, Any]:
-    names = [name for name in Trace.__dataclass_fields__ if name != "timeline"]
-    columns: dict[str, Any] = {name: [getattr(trace, name) for trace in traces] for name in names}
+    columns: dict[str, Any] = {name: [getattr(trace, name) for trace in traces] for name in SCALARS}
+    for number, name in enumerate(EngineTimes._fields):
+        columns[f"engine_{name}"] = [t.engine_times[number] if t.engine_times else None for t in traces]
     columns["tick_at_s"] = list_column(t.timeline.at_s for t in traces)
     columns["tick_user_s"] = list_column(t.timeline.user_s for t in traces)
     columns["tick_tokens"] = list_column(t.timeline.tokens for t in traces)
@@ -246,12 +264,16 @@ class Run(_Written):
     config: dict[str, Any]
     lives: tuple[LifeRecord, ...]
     cells: tuple[CellRecord, ...]
+    unsupported: tuple[Unsupported, ...] = ()
     looks: tuple[int, ...] = ()
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read what is on disk. Raises FileNotFoundError where it is no results folder."""
+    def load(cls, folder: Path) -> "Run":
+        """Read what is on disk, throughput by one measure for all. Raises FileNotFoundError where it is no results
+        folder."""
         import yaml
+
+        from runners.report.clocks import on_one_measure
 
         config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
         lives, cells = [], []
@@ -260,7 +282,18 @@ class Run(_Written):
                 continue
             lives.append(read_life(path.parent))
             cells += [_read_cell(path.parent / f"{name}.json") for name in lives[-1].cells]
-        return cls(config=config, lives=tuple(lives), cells=tuple(cells), looks=read_looks(folder))
+        unsupported = tuple(
+            Unsupported.model_validate_json(path.read_text("utf-8"))
+            for path in sorted(folder.glob("unsupported/*.json"))
+        )
+        run = cls(
+            config=config,
+            lives=tuple(lives),
+            cells=tuple(cells),
+            unsupported=unsupported,
+            looks=read_looks(folder),
+        )
+        return on_one_measure(run)
 
 
 def read_looks(folder: Path) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from runners.load.load import Driven
 from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
-from runners.report.metrics import difference, share
+from runners.report.metrics import Quantile, difference, share
 from runners.report.record import Delays, Flag, Percentiles, Summary
 
 SHORTEST_WINDOW_E2E = 10.0
@@ -22,6 +22,9 @@ LATENCY_BOUND = "client-bound latency"
 KEPT_UP = 0.9
 """An engine that ends fewer of the requests due in a window than this share falls behind for good."""
 CLOCK_DRIFT_S = 0.001
+NO_TIMES = Quantile(None, None, None, "one event")
+ONE_EVENT = Percentiles(p50=NO_TIMES, p95=NO_TIMES, p99=NO_TIMES)
+"""A stream that comes whole has no times of its own; those of the engine stand beside them."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,11 @@ def summarize(measured: Measured) -> Summary:
     mean_e2e_s = fmean(metrics.e2e_s(t) for t in done) if done else None
     window_s = window[1] - window[0] if window else None
     window_in_e2e = share(window_s, mean_e2e_s)
-    ttft_visible = _percentiles(inside, metrics.ttft_visible_s)
+    incremental = measured.capabilities.incremental
+    ttft_visible = _percentiles(inside, metrics.ttft_visible_s) if incremental else ONE_EVENT
     slots = int(measured.level.value) if measured.level.kind == "concurrency" else None
     client = prove(driven, traces, inside, slots)
-    drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
-    accepted = difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
+    drafted, accepted = _drafting(measured, [t for t in inside if t.error is None])
     drafts = difference(measured.after.drafts, measured.before.drafts)
     per_draft = share(accepted, drafts)
     return Summary(
@@ -70,9 +73,12 @@ def summarize(measured: Measured) -> Summary:
         requests_in_flight=metrics.in_flight(traces, *window) if window else None,
         output_tokens_per_s=share(metrics.tokens_between(traces, *window), window_s) if window else None,
         output_tokens_per_s_whole_run=_whole_run(done),
+        completed_tokens_per_s=share(metrics.completed_between(traces, *window), window_s) if window else None,
         ttft_visible=ttft_visible,
         ttft_token=_percentiles(inside, metrics.ttft_token_s) if measured.capabilities.tokens_per_event else None,
-        tpot=_percentiles(inside, metrics.tpot_s),
+        tpot=_percentiles(inside, metrics.tpot_s) if incremental else ONE_EVENT,
+        ttft_engine=_engine_percentiles(inside, metrics.ttft_engine_s),
+        tpot_engine=_engine_percentiles(inside, metrics.tpot_engine_s),
         e2e=_percentiles(inside, metrics.e2e_s),
         goodput=_goodput(measured, inside),
         delays=_delays(measured, done),
@@ -97,6 +103,20 @@ def _percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]
         p95=metrics.quantile(values, 0.95),
         p99=metrics.quantile(values, 0.99),
     )
+
+
+def _engine_percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]) -> Percentiles | None:
+    """None where no request told its engine's times."""
+    return _percentiles(traces, value) if any(t.engine_times for t in traces) else None
+
+
+def _drafting(measured: Measured, done: Sequence[Trace]) -> tuple[float | None, float | None]:
+    """Drafted and accepted tokens: by counters over the whole cell, else per request over the window."""
+    drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
+    if drafted is not None:
+        return drafted, difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
+    told = [t for t in done if t.drafted_tokens is not None]
+    return _sum(told, lambda t: t.drafted_tokens), _sum(told, lambda t: t.accepted_tokens)
 
 
 def _sum(traces: Sequence[Trace], value: Callable[[Trace], int | None]) -> int | None:
@@ -154,8 +174,10 @@ def _delays(measured: Measured, done: Sequence[Trace]) -> Delays | None:
 
 
 def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:
-    """Cached / prompt tokens: per request over the window, else by counters over the whole cell."""
-    cached, prompts = _sum(done, lambda t: t.cached_tokens), _sum(done, lambda t: t.prompt_tokens)
+    """Cached / prompt tokens: per request over the window, else by counters over the whole cell. Where the engine
+    does not count prompt tokens, the client's count stands for it."""
+    cached = _sum(done, lambda t: t.cached_tokens)
+    prompts = _sum(done, lambda t: t.input_tokens if t.prompt_tokens is None else t.prompt_tokens)
     if cached is not None and prompts is not None:
         return share(cached, prompts)
     return share(
@@ -231,6 +253,12 @@ def _count_flags(measured: Measured) -> list[Flag]:
         flags.append(
             Flag(code="foreign traffic", detail=f"the engine finished {counted:.0f} requests, {done} were ours")
         )
-    if measured.capabilities.speculates and measured.after.drafted_tokens == measured.before.drafted_tokens:
+    flags += [Flag(code=note, detail="of this engine, at every level") for note in measured.capabilities.notes]
+    if not measured.capabilities.incremental:
+        flags.append(Flag(code="stream in one event", detail="no client TTFT or TPOT; see the engine clock's"))
+    if measured.capabilities.block_tokens is not None:
+        detail = f"blocks of {measured.capabilities.block_tokens} tokens, as the engine counts them"
+        flags.append(Flag(code="cache in blocks", detail=detail))
+    if measured.capabilities.speculates and not _drafting(measured, [t for t in measured.traces if not t.error])[0]:
         flags.append(Flag(code="speculation not reported", detail="drafting is on and no draft was counted"))
     return flags

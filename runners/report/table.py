@@ -3,7 +3,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from runners.config import Bakeoff
@@ -13,8 +13,10 @@ from runners.report.compare import geometric_of_all
 from runners.report.decisions import FEWEST_BLOCKS
 from runners.report.metrics import Quantile
 from runners.report.primary import primary_of
-from runners.report.record import CellRecord, Percentiles, Run
+from runners.report.record import CellRecord, Percentiles, Run, Unsupported
 from runners.report.verdicts import Comparison, judge
+
+UNSUPPORTED: Final = "unsupported on this engine"
 
 Row = dict[str, Any]
 
@@ -36,7 +38,18 @@ def tabulate(run: Run) -> list[Row]:
         ]
         rows += found
     _judge(rows, judge(kept), bakeoff.reference_name)
-    return rows
+    return rows + [_unsupported_row(one, rows[0] if rows else ()) for one in run.unsupported]
+
+
+def _unsupported_row(one: Unsupported, columns: Iterable[str]) -> Row:
+    """A contender without figures: unknown in every column that the others have."""
+    known: Row = {
+        "engine": one.contender,
+        "engine_kind": one.engine_kind,
+        "verdict": UNSUPPORTED,
+        "flags": [one.reason],
+    }
+    return dict.fromkeys(columns) | known
 
 
 def _of(cells: Sequence[CellRecord], contender: str, level: Level) -> list[CellRecord]:
@@ -77,12 +90,15 @@ def _row(cells: Sequence[CellRecord], blocks: int) -> Row:
         **_percentile_columns("ttft_visible", [s.ttft_visible for s in summaries]),
         **_percentile_columns("ttft_token", [s.ttft_token for s in summaries]),
         **_percentile_columns("tpot", [s.tpot for s in summaries]),
+        **_percentile_columns("ttft_engine", [s.ttft_engine for s in summaries]),
+        **_percentile_columns("tpot_engine", [s.tpot_engine for s in summaries]),
         **_percentile_columns("e2e", [s.e2e for s in summaries]),
         "goodput": _arithmetic([s.goodput for s in summaries]),
         "cache_hit_rate": _arithmetic([s.cache_hit_rate for s in summaries]),
         "acceptance_rate": _arithmetic([s.acceptance_rate for s in summaries]),
         "acceptance_length": _arithmetic([s.acceptance_length for s in summaries]),
         "start_up_s": _value([c.start_up_s for c in cells]),
+        "build_s": _largest([c.build_s for c in cells]),
         "send_lag_p99_s": _largest([s.client.send_lag_p99_s for s in summaries]),
         "slot_idle_share": _largest([s.client.slot_idle_share for s in summaries]),
         "primary_metric": primary_of(first).name,
@@ -174,9 +190,21 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 MARKDOWN_COLUMNS: Final = (
-    *("engine", "workload", "level", "blocks", "done / due", "failed", "tokens in / out", "mismatches", "tok/s"),
-    *("tok/s whole run", "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "E2E p50 ms", "cache hits", "acceptance"),
-    *("length", "ratio [95%]", "p Holm", "verdict", "start s", "send lag p99 ms", "flags"),
+    *(
+        "engine",
+        "version",
+        "workload",
+        "level",
+        "blocks",
+        "done / due",
+        "failed",
+        "tokens in / out",
+        "mismatches",
+        "tok/s",
+    ),
+    *("tok/s whole run", "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "engine clock TTFT p50 ms", "TPOT p50 ms"),
+    *("E2E p50 ms", "cache hits", "acceptance", "length", "ratio [95%]", "p Holm", "verdict", "build s", "start s"),
+    *("send lag p99 ms", "flags"),
 )
 
 
@@ -192,8 +220,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
+    if row["verdict"] == UNSUPPORTED:
+        told = {"engine": row["engine"], "verdict": UNSUPPORTED, "flags": "; ".join(row["flags"])}
+        return [told.get(column, "-") for column in MARKDOWN_COLUMNS]
     return [
         row["engine"],
+        row["engine_version"] or "-",
         row["workload"],
         str(_level(row)),
         str(row["blocks"]),
@@ -205,6 +237,8 @@ def _cells(row: Row) -> list[str]:
         _number(row["output_tokens_per_s_whole_run"], 0),
         *(_milliseconds(row, f"ttft_visible_{p}") for p in ("p50", "p95", "p99")),
         _milliseconds(row, "tpot_p50"),
+        _milliseconds(row, "ttft_engine_p50"),
+        _milliseconds(row, "tpot_engine_p50"),
         _milliseconds(row, "e2e_p50"),
         _percent(row["cache_hit_rate"]),
         _percent(row["acceptance_rate"]),
@@ -212,6 +246,7 @@ def _cells(row: Row) -> list[str]:
         _ratio(row),
         _number(row["p_holm"], 3),
         row["verdict"] or "-",
+        _number(row["build_s"], 1),
         _number(row["start_up_s"], 1),
         _number(row["send_lag_p99_s"], 2, 1e3),
         "; ".join(row["flags"]) or "-",
@@ -231,8 +266,9 @@ def _percent(value: float | None) -> str:
 
 
 def _milliseconds(row: Row, name: str) -> str:
-    if row[f"{name}_s"] is None and row[f"{name}_reason"]:
-        return "n too small" if row[f"{name}_reason"].startswith("n too small") else "failed"
+    reason = row[f"{name}_reason"]
+    if row[f"{name}_s"] is None and reason:
+        return next((known for known in ("n too small", "one event") if reason.startswith(known)), "failed")
     return _number(row[f"{name}_s"], 1, 1e3)
 
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any OpenAI-compatible server that somebody else runs: SGLang and NIM among them.
+
+It is asked by trials which fields beyond the protocol it takes. Of its settings nothing can be read back.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engines import openai_wire, prometheus
+from engines.contract import (
+    Answer,
+    Call,
+    Capabilities,
+    Engine,
+    EventData,
+    Evidence,
+    LedgerRow,
+    Probe,
+    Prompt,
+    Reading,
+    RowKind,
+    Said,
+)
+from engines.launch import Checkpoint, Knobs, Launch, Place, PlanError
+
+TRIAL_TOKENS: Final = 8
+VERSION_PAGES: Final = ("version", "server info", "nim version")
+FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "vllm:": prometheus.VLLM_NAMES,
+    "sglang:": prometheus.SGLANG_NAMES,
+}
+
+
+def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
+    """Nothing to start. Knobs cannot be set, so that those which change an answer are refused."""
+    if knobs.extra or knobs.speculation or knobs.quantization:
+        raise PlanError("knobs: a server that somebody else runs takes no settings from here; leave them out")
+    url = f"http://127.0.0.1:{place.http_port}"
+    return Launch({}, {}, (), _nothing(), url, url, "/v1/models", (place.http_port,), place.gpus)
+
+
+def _nothing() -> Any:
+    from engines.launch import Command
+
+    return Command(())
+
+
+def probes() -> tuple[Probe, ...]:
+    return (
+        Probe("models", "/v1/models"),
+        Probe("version", "/version"),
+        Probe("server info", "/server_info"),
+        Probe("nim version", "/v1/version"),
+        Probe("metrics", "/metrics"),
+    )
+
+
+def trials(prompt: Prompt) -> tuple[Probe, ...]:
+    """With and without the fields that are no part of the protocol."""
+    model = "{name}"
+    return (
+        Probe("extended", "/v1/completions", _body(prompt, model, TRIAL_TOKENS, forced=True, extended=True)),
+        Probe("plain", "/v1/completions", _body(prompt, model, TRIAL_TOKENS, forced=False, extended=False)),
+    )
+
+
+def _body(prompt: Prompt, model: str, max_tokens: int, *, forced: bool, extended: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": model,
+        "prompt": prompt.text,
+        "max_tokens": max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": prompt.sampling.temperature,
+        "top_p": prompt.sampling.top_p,
+        "seed": prompt.sampling.seed,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+    }
+    if extended:
+        body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+        body |= {"ignore_eos": forced, "min_tokens": max_tokens if forced else 0}
+        body |= {"top_k": prompt.sampling.top_k or -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    return body
+
+
+def read(evidence: Evidence) -> Reading:
+    """Name, version and counters by the pages that the known servers have; abilities by the trials."""
+    page = evidence.answers.get("metrics") or ""
+    names = next((names for family, names in FAMILIES.items() if family in page), None)
+    counters = prometheus.counters(prometheus.parse(page if names else ""), names or {})
+    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    version = next(filter(None, (_version(evidence.answers.get(name)) for name in VERSION_PAGES)), None)
+    extended, answer = _tried(evidence)
+    capabilities = Capabilities(
+        model=model.get("id", ""),
+        engine_version=version,
+        front_end=f"OpenAI API{', extended' if extended else ''}",
+        max_model_len=model.get("max_model_len"),
+        tokens_per_event=answer.tokens == TRIAL_TOKENS,
+        forces_length=extended and answer.server_tokens == TRIAL_TOKENS,
+        reports_cached_tokens=answer.cached_tokens is not None,
+        speculates=counters.drafted_tokens is not None,
+    )
+    owner = LedgerRow("owner", model.get("owned_by"), "/v1/models", RowKind.IDENTITY)
+    settings = LedgerRow("settings in force", None, "somebody else's server", RowKind.NOT_OBSERVABLE)
+    return Reading(capabilities, (owner, settings), counters, _refusals(evidence))
+
+
+def _version(page: str | None) -> str | None:
+    try:
+        value = json.loads(page or "{}")
+    except ValueError:
+        return None
+    version = value.get("version") or value.get("release") if isinstance(value, dict) else None
+    return str(version) if version else None
+
+
+def _tried(evidence: Evidence) -> tuple[bool, Answer]:
+    """Whether the extended request was taken, and the answer of the richer of the two that were."""
+    extended, plain = evidence.trials.get("extended"), evidence.trials.get("plain")
+    taken = extended is not None and extended.status == 200
+    said = extended if taken else plain
+    return taken, _answer(said) if said is not None else Answer()
+
+
+def _answer(said: Said) -> Answer:
+    answer = Answer()
+    for line in said.body.split("\n"):
+        if line.startswith("data:"):
+            _fold(answer, line.removeprefix("data:").strip().encode())
+    return answer
+
+
+def _refusals(evidence: Evidence) -> tuple[str, ...]:
+    plain = evidence.trials.get("plain")
+    if plain is None or plain.status == 200:
+        return ()
+    return (f"a completion by the protocol's own fields failed: HTTP {plain.status}: {plain.body.strip()[:200]}",)
+
+
+def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
+    """With the fields beyond the protocol where the trial had them taken."""
+    extended = capabilities.front_end.endswith("extended")
+    body = _body(prompt, capabilities.model, prompt.max_tokens, forced=prompt.forced, extended=extended)
+    return Call("/v1/completions", json.dumps(body).encode())
+
+
+def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
+    """Text as deltas; tokens as the usage so far, else one for each event with text."""
+    _fold(answer, data)
+
+
+def _fold(answer: Answer, data: EventData) -> None:
+    event = openai_wire.parse_event(answer, data)
+    if event is None:
+        return
+    openai_wire.fold_running_usage(answer, event)
+    for choice in event.get("choices") or ():
+        openai_wire.fold_choice(answer, choice)
+        if choice.get("text") and not event.get("usage"):
+            answer.tokens, answer.uncounted = answer.tokens + 1, True
+    openai_wire.fold_usage(answer, event, missing_cached=None)
+
+
+ENGINE: Final = Engine(
+    name="openai_attach",
+    summary="any OpenAI-compatible server that somebody else runs (runner: attach)",
+    environments=(),
+    package="",
+    plan=plan,
+    probes=probes,
+    trials=trials,
+    read=read,
+    encode=encode,
+    fold=fold,
+)
