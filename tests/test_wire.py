@@ -3,6 +3,7 @@
 
 import gc
 import itertools
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -152,6 +153,24 @@ def test_a_window_lasts_as_long_as_was_asked() -> None:
 def test_the_collector_is_back_on() -> None:
     only([[chunked(b"x")]])
     assert gc.isenabled()
+
+
+class Interrupting:
+    """Rubbish whose finalizer meets a Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_during_the_collection_is_not_lost() -> None:
+    gc.disable()
+    Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        only([[chunked(b"x")]])
+    gc.enable()
 
 
 def test_wall_stamps_map_onto_the_cell() -> None:

@@ -23,6 +23,7 @@ import psutil
 from engines.launch import Command, Launch
 from runners.gpu import holders, used_bytes
 from runners.gpu_preflight import told
+from runners.interrupts import uninterrupted
 from runners.launch import ports
 from runners.launch.server import LaunchError, Server
 
@@ -37,7 +38,6 @@ OMP_*, PYTHON*) must not reach it."""
 MARK: Final = "BAKEOFF_LIFE"
 POLL_S: Final = 0.05
 TERM_S: Final = 20.0
-ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_S: Final = 10.0
 LAST_LINES: Final = 20
 FIRST_ERRORS: Final = 3
@@ -80,17 +80,6 @@ class ProcessRunner:
                 end_group(process, mark)
                 _prove_gone(process, mark, launch.ports)
                 prove_memory_free(launch.gpus, used_before)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C pressed once more, or another request to end, must not leave half of an engine behind."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def engine_environment(added: Mapping[str, str], mark: str) -> dict[str, str]:

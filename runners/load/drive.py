@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from engines.contract import Call, Prompt
+from runners.interrupts import deferred
 from runners.load.clock import CellClock
 from runners.load.load import Arrivals, Driven, Load
 from runners.load.priority import foremost, waited_for_cpu_s
@@ -30,7 +31,8 @@ def drive(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Tran
     """Run the cell to its last response. Bodies are encoded ahead; meanwhile the collector is off and
     the client comes before other processes."""
     prepared = _Drive(load, prompts, encode, transport)
-    gc.collect()
+    with deferred():
+        gc.collect()
     gc.disable()
     try:
         with foremost() as realtime:
@@ -169,6 +171,7 @@ class _Drive:
         self._active[connection] = exchange
         await connection.exchange(request, exchange)
         del self._active[connection]
+        exchange.trim()
         self._driven.spool.keep(exchange.body)
         return exchange
 

@@ -26,7 +26,6 @@ class Spool:
         if self._held + received.in_memory > self._limit:
             received.spill()
         else:
-            received.trim()
             self._held += received.in_memory
 
     def write(self, data: bytearray) -> int:

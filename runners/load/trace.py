@@ -35,6 +35,11 @@ class Exchange:
     end_s: float | None = None
     last_activity_s: float = 0.0
 
+    def trim(self) -> None:
+        """Give back what buffers have grown beyond their content."""
+        self.body.trim()
+        self.reads = self.reads[:]
+
     def let_go(self) -> None:
         """Drop body and reads."""
         self.body, self.reads = Received(self.body.spool), array("d")
