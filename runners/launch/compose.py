@@ -22,6 +22,7 @@ from typing import Final
 from engines.inside_files import inside_path
 from engines.launch import Launch
 from runners.gpu import used_bytes
+from runners.interrupts import uninterrupted
 from runners.launch.process import (
     await_ready,
     build_seconds,
@@ -30,7 +31,6 @@ from runners.launch.process import (
     prove_free,
     prove_memory_free,
     refuse_taken,
-    uninterrupted,
 )
 from runners.launch.server import LaunchError, Server
 
