@@ -191,7 +191,8 @@ def _refusals(code: int = 1) -> Iterator[None]:
     from runners.errors import MendableError
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            signal.signal(number, _interrupt)
     try:
         yield
     except KeyboardInterrupt:

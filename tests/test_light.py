@@ -166,6 +166,12 @@ def test_nothing_is_left(compared: Path) -> None:
     assert not left_of(compared)
 
 
+def listen() -> None:
+    """Undo what a job in the background inherits: Ctrl-C ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def left_of(folder: Path) -> list[psutil.Process]:
     """Processes of engines that were started for results below a folder."""
     return [process for process in psutil.process_iter() if _is_engine_of(process, folder)]
@@ -249,7 +255,7 @@ def test_an_interrupt_ends_every_process_and_keeps_finished_cells(tmp_path: Path
     """The first life is left alone; the second is interrupted while it is driven."""
     (tmp_path / "smoke.yaml").write_text(yaml.safe_dump({**CONFIG, "workloads": [PLANNED_ONLY], "window_s": 1.0}))
     command = [sys.executable, "-m", "runners", "compare", "smoke.yaml", "--out", "out"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=listen) as running:
         assert running.stderr is not None
         driving = (line for line in running.stderr if "driving" in line)
         for _ in range(3):
