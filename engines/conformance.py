@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from engines.contract import Answer, Call, Capabilities, Counters, Engine, Evidence, Prompt, Reading, Said, Sampling
+from engines.event_json import data_lines
 from engines.launch import Launch
 
 SERVED_NAME: Final = "bakeoff-recorded"
@@ -34,15 +35,10 @@ class Recording:
         """Read a recording's folder."""
         answers = json.loads((folder / "answers.json").read_text("utf-8"))
         log = (folder / "server.log").read_text("utf-8")
-        first, second = (_data((folder / name).read_bytes()) for name in ("first.sse", "second.sse"))
+        first, second = (data_lines((folder / name).read_bytes()) for name in ("first.sse", "second.sse"))
         tried = json.loads((folder / "trials.json").read_text("utf-8")) if (folder / "trials.json").exists() else {}
         trials = {name: Said(**said) for name, said in tried.items()}
         return cls(Evidence(answers, log, SERVED_NAME, trials), (first, second))
-
-
-def _data(body: bytes) -> tuple[bytes, ...]:
-    lines = body.split(b"\n")
-    return tuple(line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:"))
 
 
 def check_plan(launch: Launch) -> None:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engines import openai_wire
+from engines import openai_wire, triton_wire
 from engines.contract import Answer, Call, EventData, Prompt
 from engines.event_json import parse_event
-from engines.triton_wire import generate_body
 
 
 @dataclass(frozen=True)
@@ -56,35 +55,6 @@ def _openai_body(prompt: Prompt, model: str) -> dict[str, Any]:
     return body | ({"ignore_eos": True} if prompt.forced else {})
 
 
-def _fold_openai(answer: Answer, data: EventData) -> None:
-    """Completions and chat; usage in every event where the server gives it, else in the last."""
-    event = openai_wire.parse_event(answer, data)
-    if event is None:
-        return
-    usage = event.get("usage")
-    for choice in event.get("choices") or ():
-        text = choice.get("text") or _delta_text(choice.get("delta"))
-        answer.text += text
-        answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
-        if usage:
-            answer.tokens = max(answer.tokens, usage["completion_tokens"])
-        elif text:
-            answer.tokens, answer.uncounted = answer.tokens + 1, True
-    openai_wire.fold_usage(answer, event, missing_cached=None)
-
-
-def _delta_text(delta: Mapping[str, Any] | None) -> str:
-    """Text of a chat's delta, with its reasoning under either of its names."""
-    if not delta:
-        return ""
-    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-    return reasoning + (delta.get("content") or "")
-
-
-def _triton(model: str, body: Mapping[str, Any]) -> Call:
-    return Call(f"/v2/models/{model}/generate_stream", json.dumps(body).encode())
-
-
 def _triton_llmapi(prompt: Prompt, model: str, request_id: str) -> Call:
     body = {
         "id": request_id,
@@ -95,7 +65,7 @@ def _triton_llmapi(prompt: Prompt, model: str, request_id: str) -> Call:
         "sampling_param_exclude_input_from_output": True,
         "return_finish_reason": True,
     }
-    return _triton(model, body)
+    return triton_wire.stream_call(model, body)
 
 
 def _triton_ensemble(prompt: Prompt, model: str, request_id: str) -> Call:
@@ -107,7 +77,7 @@ def _triton_ensemble(prompt: Prompt, model: str, request_id: str) -> Call:
         "temperature": prompt.sampling.temperature,
         "exclude_input_in_output": True,
     }
-    return _triton(model, body)
+    return triton_wire.stream_call(model, body)
 
 
 def _triton_vllm(prompt: Prompt, model: str, request_id: str) -> Call:
@@ -117,7 +87,7 @@ def _triton_vllm(prompt: Prompt, model: str, request_id: str) -> Call:
         "temperature": prompt.sampling.temperature,
         "ignore_eos": prompt.forced,
     }
-    return _triton(model, {"id": request_id} | generate_body(prompt.text, sampling))
+    return triton_wire.stream_call(model, {"id": request_id} | triton_wire.generate_body(prompt.text, sampling))
 
 
 def _fold_deltas(answer: Answer, data: EventData) -> None:
@@ -143,17 +113,15 @@ def _fold_triton(answer: Answer, data: EventData, *, whole_text: bool) -> None:
     elif new:
         answer.tokens, answer.uncounted = answer.tokens + 1, True
     answer.prompt_tokens = event.get("num_input_tokens", answer.prompt_tokens)
-    reason = event.get("finish_reason")
-    if reason is not None and reason != "None":
-        answer.finish_reason = reason
+    triton_wire.fold_reason(answer, event)
     answer.ended = True
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     dialect.name: dialect
     for dialect in (
-        Dialect("openai", "completions", _openai, _fold_openai, True, False),
-        Dialect("openai-chat", "chat completions", _openai_chat, _fold_openai, True, False),
+        Dialect("openai", "completions", _openai, openai_wire.fold_any, True, False),
+        Dialect("openai-chat", "chat completions", _openai_chat, openai_wire.fold_any, True, False),
         Dialect("triton-llmapi", "TensorRT-LLM's LLM API model", _triton_llmapi, _fold_whole, False, True),
         Dialect("triton-ensemble", "TensorRT-LLM's compiled ensemble", _triton_ensemble, _fold_deltas, False, True),
         Dialect("triton-vllm", "Triton's vLLM backend", _triton_vllm, _fold_deltas, False, True),

@@ -82,9 +82,8 @@ def build(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Build:
     argv = (place.python, f"{trtllm_settings.vendor(place).bin}/trtllm-build", "--checkpoint_dir", converted.engine)
     made = f"{engine}/config.json"
     words = tuple(word for name, value in flags.items() for word in (f"--{name}", str(value)))
-    env = _environment(place)
     stamp = Command(_facts(place, "write", engine), creates=f"{engine}/built_on.json")
-    compiled = Command((*argv, "--output_dir", engine, *words), env, creates=made)
+    compiled = Command((*argv, "--output_dir", engine, *words), place.gpu_env, creates=made)
     return Build(engine, (*converted.commands, compiled, stamp, _check(engine, place)))
 
 
@@ -94,10 +93,6 @@ def _check(engine: str, place: Place) -> Command:
 
 def _facts(place: Place, verb: str, engine: str) -> tuple[str, ...]:
     return (place.python, inside_path("engine_facts.py"), verb, engine, place.version, place.gpu)
-
-
-def _environment(place: Place) -> dict[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in place.gpus)} if place.gpus else {}
 
 
 def _kept(place: Place, kind: str, *parts: Any) -> str:
@@ -111,7 +106,7 @@ def _converted(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Build:
     """A checkpoint in TensorRT-LLM's own form."""
     argv, base = _convert_argv(checkpoint, knobs, place)
     target = _kept(place, "checkpoint", checkpoint.sha256, argv[1:])
-    command = Command((*argv, "--output_dir", target), _environment(place), creates=f"{target}/config.json")
+    command = Command((*argv, "--output_dir", target), place.gpu_env, creates=f"{target}/config.json")
     return Build(target, (*base, command))
 
 

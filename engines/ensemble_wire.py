@@ -10,7 +10,7 @@ import re
 import uuid
 from typing import Any, Final
 
-from engines import perf_tensors, prometheus, triton_trials, trtllm_settings
+from engines import perf_tensors, prometheus, triton_trials, triton_wire, trtllm_settings
 from engines.contract import (
     Answer,
     Call,
@@ -25,8 +25,8 @@ from engines.contract import (
     RowKind,
 )
 from engines.event_json import parse_event
+from engines.log_lines import logged
 
-STREAM: Final = "/v2/models/{name}/generate_stream"
 TRIAL_TOKENS: Final = 16
 REQUESTS: Final = "nv_trt_llm_request_metrics"
 VERSION: Final = r"Engine version ([\w.+]+) found"
@@ -48,7 +48,7 @@ def probes() -> tuple[Probe, ...]:
 
 def trials(prompt: Prompt) -> tuple[Probe, ...]:
     body = _body(prompt, TRIAL_TOKENS, forced=True)
-    return tuple(Probe(name, STREAM, body | {"id": uuid.uuid4().hex}) for name in ("stream", "again"))
+    return tuple(Probe(name, triton_wire.STREAM, body | {"id": uuid.uuid4().hex}) for name in ("stream", "again"))
 
 
 def _body(prompt: Prompt, max_tokens: int, *, forced: bool) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
     body = _body(prompt, prompt.max_tokens, forced=prompt.forced) | {"id": uuid.uuid4().hex}
     if capabilities.draft_tokens is not None:
         body["num_draft_tokens"] = capabilities.draft_tokens
-    return Call(STREAM.replace("{name}", capabilities.model), json.dumps(body).encode())
+    return triton_wire.stream_call(capabilities.model, body)
 
 
 def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
@@ -100,7 +100,7 @@ def read(evidence: Evidence) -> Reading:
     answers = {name: _object(evidence.answers.get(name)) for name in ("server", "config", "engine config")}
     samples = prometheus.parse(evidence.answers.get("triton") or "")
     engine = answers["engine config"].get("parameters", {})
-    version = trtllm_settings.logged(evidence.log, VERSION)
+    version = logged(evidence.log, VERSION)
     block = _metric(samples, BLOCKS, "kv_cache_block_type", "tokens_per")
     block = block or (float(found) if (found := trtllm_settings.block_tokens(evidence.log)) else None)
     drafter = _parameter(answers["config"].get("parameters", {}), "tensorrt_llm_draft_model_name")
@@ -108,7 +108,7 @@ def read(evidence: Evidence) -> Reading:
     capabilities = Capabilities(
         model=answers["config"].get("name", ""),
         engine_version=version,
-        front_end=f"Triton {answers['server'].get('version', '?')} HTTP",
+        front_end=triton_wire.front_end(answers["server"]),
         max_model_len=_whole(_runtime(evidence.log, "maxSequenceLen")),
         tokens_per_event=True,
         forces_length=True,
@@ -164,13 +164,11 @@ def _ledger(
         LedgerRow("maximum length (tokens)", _runtime(evidence.log, "maxSequenceLen"), log, must),
         LedgerRow(
             "batch limit (sequences)",
-            trtllm_settings.logged(evidence.log, r"TRTGptModel maxBatchSize: (\d+)"),
+            logged(evidence.log, r"TRTGptModel maxBatchSize: (\d+)"),
             log,
             must,
         ),
-        LedgerRow(
-            "batch limit (tokens)", trtllm_settings.logged(evidence.log, r"TRTGptModel maxNumTokens: (\d+)"), log, must
-        ),
+        LedgerRow("batch limit (tokens)", logged(evidence.log, r"TRTGptModel maxNumTokens: (\d+)"), log, must),
         LedgerRow("weight dtype", None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
         LedgerRow("quantization", None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
         LedgerRow("speculation", _parameter(engine, "decoding_mode"), config, must),

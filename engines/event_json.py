@@ -30,6 +30,12 @@ def parse_event(answer: Answer, data: EventData) -> Mapping[str, Any] | None:
     return event
 
 
+def data_lines(body: bytes) -> tuple[bytes, ...]:
+    """Data of the events of a short and whole stream whose lines end in LF."""
+    lines = body.split(b"\n")
+    return tuple(line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:"))
+
+
 def error_text(error: Any) -> str:
     """The message of an error object, or the whole of it where it has none."""
     if isinstance(error, dict) and "message" in error:

@@ -43,6 +43,13 @@ class Speculation:
     verification: int | None = None
 
 
+def draft_model(wanted: Speculation) -> str:
+    """The folder of a kind's draft model. Raises PlanError where none is named."""
+    if wanted.model is None:
+        raise PlanError(f"knobs.speculation.model: missing; {wanted.kind} needs the folder of its draft model")
+    return wanted.model
+
+
 @dataclass(frozen=True)
 class Knobs:
     """Matched settings, said once and translated by each engine's `plan`.
@@ -110,6 +117,16 @@ class Place:
     gpu: str = ""
     triton: str | None = None
     vendor: Vendor | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the server answers over HTTP."""
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def gpu_env(self) -> dict[str, str]:
+        """What makes a process see its GPUs only; nothing where it has none."""
+        return {"CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in self.gpus)} if self.gpus else {}
 
 
 @dataclass(frozen=True)

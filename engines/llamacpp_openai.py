@@ -19,8 +19,8 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
         links={},
         prepare=(llamacpp_settings.convert(checkpoint, place),),
         serve=Command((place.python, inside_path("llamacpp_serve.py"), path)),
-        url=f"http://127.0.0.1:{place.http_port}",
-        metrics_url=f"http://127.0.0.1:{place.http_port}",
+        url=place.url,
+        metrics_url=place.url,
         ready_path="/health",
         ports=(place.http_port,),
     )
@@ -37,7 +37,7 @@ def probes() -> tuple[Probe, ...]:
 def read(evidence: Evidence) -> Reading:
     """Served name by the API, version and sizes by the log, counters by the metrics page."""
     samples = prometheus.parse(evidence.answers.get("metrics") or "")
-    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    model = openai_wire.served(evidence)
     props = json.loads(evidence.answers.get("props") or "{}").get("default_generation_settings", {})
     version = llamacpp_settings.version_in(evidence.log)
     capabilities = Capabilities(

@@ -5,12 +5,12 @@ Facts were run on xllamacpp 2026.10.11549.
 """
 
 import json
-import re
 from typing import Any, Final
 
 from engines.contract import LedgerRow, RowKind
 from engines.inside_files import inside_path
 from engines.launch import Checkpoint, Command, Knobs, Place, PlanError
+from engines.log_lines import logged
 
 DEFAULT_BATCH_TOKENS: Final = 2048
 
@@ -70,7 +70,7 @@ def settings_text(values: dict[str, Any]) -> str:
 
 def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
     """Settings in force by llama.cpp's own log of its start."""
-    slots, per_slot = _logged(log, r"n_slots = (\d+)"), _logged(log, r"n_ctx_slot = (\d+)")
+    slots, per_slot = logged(log, r"n_slots = (\d+)"), logged(log, r"n_ctx_slot = (\d+)")
     capacity = str(int(slots) * int(per_slot)) if slots and per_slot else None
     where = "log: load_model: initializing"
     must = RowKind.MUST_MATCH
@@ -80,7 +80,7 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
         LedgerRow("maximum length (tokens)", per_slot, where, must),
         LedgerRow("batch limit (sequences)", slots, where, must),
         LedgerRow("speculation", speculation_in(log), "its own line in the log", must),
-        LedgerRow("shared KV pool", _logged(log, r"kv_unified = '(\w+)'"), where, RowKind.IDENTITY),
+        LedgerRow("shared KV pool", logged(log, r"kv_unified = '(\w+)'"), where, RowKind.IDENTITY),
         LedgerRow("weight dtype", None, "not in the log", RowKind.NOT_OBSERVABLE),
         LedgerRow("prefix cache", None, "not in the log", RowKind.NOT_OBSERVABLE),
     )
@@ -88,14 +88,9 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
 
 def version_in(log: str) -> str | None:
     """The version that the programs of `engines/inside` announce."""
-    return _logged(log, r"engine xllamacpp ([\w.+]+)")
+    return logged(log, r"engine xllamacpp ([\w.+]+)")
 
 
 def speculation_in(log: str) -> str | None:
     """The kinds of speculation that they announce; NONE where it is off."""
-    return _logged(log, r"engine xllamacpp \S+ speculation (\w+)")
-
-
-def _logged(log: str, pattern: str) -> str | None:
-    found = re.search(pattern, log)
-    return found.group(1) if found else None
+    return logged(log, r"engine xllamacpp \S+ speculation (\w+)")

@@ -10,7 +10,7 @@ import json
 import uuid
 from typing import Any, Final
 
-from engines import perf_tensors, triton_trials, trtllm_settings
+from engines import perf_tensors, triton_trials, triton_wire, trtllm_settings
 from engines.contract import (
     Answer,
     Call,
@@ -24,10 +24,10 @@ from engines.contract import (
     Reading,
     RowKind,
     Said,
+    Sampling,
 )
 from engines.event_json import parse_event
 
-STREAM: Final = "/v2/models/{name}/generate_stream"
 GENERATE: Final = "/v2/models/{name}/generate"
 SILENT_LIMIT_S: Final = 2.0
 CANCEL_AFTER_S: Final = 0.2
@@ -51,11 +51,11 @@ def trials(prompt: Prompt) -> tuple[Probe, ...]:
     long_id = uuid.uuid4().hex
     long = _body(prompt, CANCELLED_TOKENS) | {"id": long_id}
     return (
-        Probe("stream", STREAM, short | {"id": uuid.uuid4().hex}),
-        Probe("again", STREAM, short | {"id": uuid.uuid4().hex}),
+        Probe("stream", triton_wire.STREAM, short | {"id": uuid.uuid4().hex}),
+        Probe("again", triton_wire.STREAM, short | {"id": uuid.uuid4().hex}),
         Probe("generate", GENERATE, short | {"streaming": False}),
         Probe("no text", GENERATE, {"sampling_param_max_tokens": 1}, limit_s=SILENT_LIMIT_S, once=True),
-        Probe("cancel", STREAM, long, stop={"id": long_id, "stop": True}, stop_after_s=CANCEL_AFTER_S),
+        Probe("cancel", triton_wire.STREAM, long, stop={"id": long_id, "stop": True}, stop_after_s=CANCEL_AFTER_S),
     )
 
 
@@ -78,12 +78,16 @@ def _body(prompt: Prompt, max_tokens: int) -> dict[str, Any]:
     }
 
 
+SENT: Final = tuple(_body(Prompt("", 0, 1, False, Sampling()), 1))
+"""Inputs of every request, by name."""
+
+
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
     """A streaming request. Its id is a string of its own: two live requests of one id hide each other."""
     body = _body(prompt, prompt.max_tokens) | {"id": uuid.uuid4().hex}
     if prompt.sampling.top_k == 0 and prompt.sampling.temperature > 0:
         del body["sampling_param_top_k"]
-    return Call(STREAM.replace("{name}", capabilities.model), json.dumps(body).encode())
+    return triton_wire.stream_call(capabilities.model, body)
 
 
 def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
@@ -97,9 +101,7 @@ def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     text = str(text[0] if isinstance(text, list) and text else text)
     if text != answer.text:
         answer.text, answer.tokens, answer.uncounted = text, answer.tokens + 1, True
-    reason = event.get("finish_reason")
-    if reason is not None and reason != "None":
-        answer.finish_reason, answer.ended = reason, True
+    answer.ended |= triton_wire.fold_reason(answer, event)
     perf_tensors.fold(answer, event, capabilities.block_tokens)
 
 
@@ -112,7 +114,7 @@ def read(evidence: Evidence) -> Reading:
     capabilities = Capabilities(
         model=config.get("name", ""),
         engine_version=version,
-        front_end=f"Triton {server.get('version', '?')} HTTP",
+        front_end=triton_wire.front_end(server),
         max_model_len=int(longest) if longest and longest.isdigit() else None,
         tokens_per_event=False,
         forces_length=False,
@@ -133,17 +135,11 @@ def _refusals(config: dict[str, Any], evidence: Evidence) -> tuple[str, ...]:
             "the model is not decoupled, so that streams hang; set model_transaction_policy in config.pbtxt "
             "and triton_config.decoupled in model.yaml"
         )
-    missing = {name for name, *_ in _sent()} - {tensor["name"] for tensor in config.get("input", ())}
+    missing = set(SENT) - {tensor["name"] for tensor in config.get("input", ())}
     if config and missing:
         found.append(f"the model has no input {', '.join(sorted(missing))}; Triton drops what it does not know")
     found += triton_trials.refusals(evidence.trials.get("stream"), whole_text=True)
     return tuple(found)
-
-
-def _sent() -> list[tuple[str]]:
-    from engines.contract import Sampling
-
-    return [(name,) for name in _body(Prompt("", 0, 1, False, Sampling()), 1)]
 
 
 def _behaviour(evidence: Evidence) -> tuple[LedgerRow, ...]:

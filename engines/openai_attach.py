@@ -23,7 +23,8 @@ from engines.contract import (
     RowKind,
     Said,
 )
-from engines.launch import Checkpoint, Knobs, Launch, Place, PlanError
+from engines.event_json import data_lines
+from engines.launch import Checkpoint, Command, Knobs, Launch, Place, PlanError
 
 TRIAL_TOKENS: Final = 8
 VERSION_PAGES: Final = ("version", "server info", "nim version")
@@ -37,14 +38,7 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
     """Nothing to start. Knobs cannot be set, so that those which change an answer are refused."""
     if knobs.extra or knobs.speculation or knobs.quantization:
         raise PlanError("knobs: a server that somebody else runs takes no settings from here; leave them out")
-    url = f"http://127.0.0.1:{place.http_port}"
-    return Launch({}, {}, (), _nothing(), url, url, "/v1/models", (place.http_port,), place.gpus)
-
-
-def _nothing() -> Any:
-    from engines.launch import Command
-
-    return Command(())
+    return Launch({}, {}, (), Command(()), place.url, place.url, "/v1/models", (place.http_port,), place.gpus)
 
 
 def probes() -> tuple[Probe, ...]:
@@ -91,7 +85,7 @@ def read(evidence: Evidence) -> Reading:
     page = evidence.answers.get("metrics") or ""
     names = next((names for family, names in FAMILIES.items() if family in page), None)
     counters = prometheus.counters(prometheus.parse(page if names else ""), names or {})
-    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    model = openai_wire.served(evidence)
     version = next(filter(None, (_version(evidence.answers.get(name)) for name in VERSION_PAGES)), None)
     extended, answer = _tried(evidence)
     capabilities = Capabilities(
@@ -128,9 +122,8 @@ def _tried(evidence: Evidence) -> tuple[bool, Answer]:
 
 def _answer(said: Said) -> Answer:
     answer = Answer()
-    for line in said.body.split("\n"):
-        if line.startswith("data:"):
-            _fold(answer, line.removeprefix("data:").strip().encode())
+    for data in data_lines(said.body.encode()):
+        openai_wire.fold_any(answer, data)
     return answer
 
 
@@ -150,19 +143,7 @@ def encode(prompt: Prompt, capabilities: Capabilities) -> Call:
 
 def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     """Text as deltas; tokens as the usage so far, else one for each event with text."""
-    _fold(answer, data)
-
-
-def _fold(answer: Answer, data: EventData) -> None:
-    event = openai_wire.parse_event(answer, data)
-    if event is None:
-        return
-    openai_wire.fold_running_usage(answer, event)
-    for choice in event.get("choices") or ():
-        openai_wire.fold_choice(answer, choice)
-        if choice.get("text") and not event.get("usage"):
-            answer.tokens, answer.uncounted = answer.tokens + 1, True
-    openai_wire.fold_usage(answer, event, missing_cached=None)
+    openai_wire.fold_any(answer, data)
 
 
 ENGINE: Final = Engine(

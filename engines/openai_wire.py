@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the OpenAI completions protocol that engines share: end markers, errors, usage."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from engines import event_json
-from engines.contract import Answer, EventData, Prompt
+from engines.contract import Answer, EventData, Evidence, Prompt
 
 DONE: Final = b"[DONE]"
 
@@ -28,6 +29,13 @@ def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
     }
 
 
+def served(evidence: Evidence) -> Mapping[str, Any]:
+    """The first model that `/v1/models` lists; nothing where it did not answer."""
+    listed = json.loads(evidence.answers.get("models") or "{}").get("data") or [{}]
+    first: Mapping[str, Any] = listed[0]
+    return first
+
+
 def parse_event(answer: Answer, data: EventData) -> Mapping[str, Any] | None:
     """The event's object, or None where there is nothing more to fold.
 
@@ -39,10 +47,33 @@ def parse_event(answer: Answer, data: EventData) -> Mapping[str, Any] | None:
     return event_json.parse_event(answer, data)
 
 
+def fold_any(answer: Answer, data: EventData) -> None:
+    """Completions and chat of a server of which nothing is known: tokens by the usage so far where each event
+    has it, else one for each event with text."""
+    event = parse_event(answer, data)
+    if event is None:
+        return
+    fold_running_usage(answer, event)
+    for choice in event.get("choices") or ():
+        before = len(answer.text)
+        fold_choice(answer, choice)
+        if len(answer.text) > before and not event.get("usage"):
+            answer.tokens, answer.uncounted = answer.tokens + 1, True
+    fold_usage(answer, event, missing_cached=None)
+
+
 def fold_choice(answer: Answer, choice: Mapping[str, Any]) -> None:
     """Text and finish reason of the only choice."""
-    answer.text += choice.get("text") or ""
+    answer.text += choice.get("text") or _delta_text(choice.get("delta"))
     answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
+
+
+def _delta_text(delta: Mapping[str, Any] | None) -> str:
+    """Text of a chat's delta, with its reasoning under either of its names."""
+    if not delta:
+        return ""
+    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+    return reasoning + (delta.get("content") or "")
 
 
 def fold_running_usage(answer: Answer, event: Mapping[str, Any]) -> None:

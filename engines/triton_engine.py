@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engines import engine_build, ensemble_wire, triton_server, trtllm_settings
 from engines.contract import Engine
-from engines.launch import Checkpoint, Command, Knobs, Launch, Place, PlanError
+from engines.launch import Checkpoint, Command, Knobs, Launch, Place, PlanError, draft_model
 
 TEMPLATES: Final = "all_models/inflight_batcher_llm"
 FRONT: Final = "front"
@@ -68,22 +68,19 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
 
 
 def _refuse(knobs: Knobs) -> None:
-    trtllm_settings.refuse_extra(knobs, KNOB_OF)
+    trtllm_settings.refuse_knobs(knobs, KNOB_OF)
     unknown = sorted(set(knobs.extra) - OWN_EXTRAS)
     if unknown:
         raise PlanError(f"knobs.extra.{unknown[0]}: unknown here; there are {', '.join(sorted(OWN_EXTRAS))}")
     if knobs.extra.get(FRONT, "ensemble") not in ("ensemble", "bls"):
         raise PlanError(f"knobs.extra.{FRONT}: {knobs.extra[FRONT]!r}; say ensemble or bls")
-    if knobs.threads is not None:
-        raise PlanError("knobs.threads: TensorRT-LLM chooses its threads itself; leave the key out")
 
 
 def _draft(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> engine_build.Build:
     """The draft model's engine: the target's knobs without speculation."""
     assert knobs.speculation is not None
-    if knobs.speculation.model is None:
-        raise PlanError("knobs.speculation.model: missing; draft_target needs the folder of its draft model")
-    drafter = replace(checkpoint, folder=knobs.speculation.model, sha256=knobs.speculation.model)
+    model = draft_model(knobs.speculation)
+    drafter = replace(checkpoint, folder=model, sha256=model)
     return engine_build.build(drafter, replace(knobs, speculation=None), place)
 
 

@@ -68,7 +68,7 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
     """Decoupled in both files: either alone makes streams hang or the start fail, by version and launcher."""
     files_of_nvidia = trtllm_settings.vendor(place)
     instances = _instances(knobs, place)
-    trtllm_settings.refuse_extra(knobs, trtllm_settings.KNOB_OF)
+    trtllm_settings.refuse_knobs(knobs, trtllm_settings.KNOB_OF)
     extra = {name: value for name, value in knobs.extra.items() if name not in (INSTANCES, "decoupled")}
     args = trtllm_settings.llm_args(checkpoint.folder, replace(knobs, extra=extra), place.version)
     repository = f"models/{place.served_name}"

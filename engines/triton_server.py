@@ -65,11 +65,10 @@ def backend_copies(place: Place) -> tuple[Command, ...]:
 
 def environment(place: Place) -> dict[str, str]:
     """The stub takes its Python from the first python3 on PATH and needs that Python's shared library."""
-    env = {"CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in place.gpus)} if place.gpus else {}
     if place.triton:
-        return env
+        return place.gpu_env
     bin_folder = place.python.rsplit("/", 1)[0]
-    return env | {"PATH": f"{bin_folder}:/usr/bin:/bin", "LD_LIBRARY_PATH": place.lib_dir}
+    return place.gpu_env | {"PATH": f"{bin_folder}:/usr/bin:/bin", "LD_LIBRARY_PATH": place.lib_dir}
 
 
 def launch(
@@ -85,7 +84,7 @@ def launch(
         links=links,
         prepare=prepare,
         serve=serve,
-        url=f"http://127.0.0.1:{place.http_port}",
+        url=place.url,
         metrics_url=f"http://127.0.0.1:{place.metrics_port}",
         ready_path="/v2/health/ready",
         ports=(place.http_port, place.grpc_port, place.metrics_port),

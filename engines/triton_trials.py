@@ -5,14 +5,14 @@ import json
 from typing import Any
 
 from engines.contract import Said
+from engines.event_json import data_lines
 
 
 def events(said: Said | None) -> list[dict[str, Any]]:
     """The objects of a stream's events; none where it failed."""
     if said is None or said.status != 200:
         return []
-    lines = (line.removeprefix("data:") for line in said.body.split("\n") if line.startswith("data:"))
-    parsed = (json.loads(line) for line in lines if line.strip())
+    parsed = (json.loads(line) for line in data_lines(said.body.encode()) if line)
     return [event for event in parsed if isinstance(event, dict) and "error" not in event]
 
 

@@ -2,13 +2,13 @@
 """vLLM inside Triton Inference Server, with the tensors of Triton's vLLM backend."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from engines import model_repository, prometheus, triton_server, triton_wire, vllm_settings
 from engines.contract import Call, Capabilities, Engine, Evidence, Prompt, Reading
 from engines.launch import Checkpoint, Command, Knobs, Launch, Place
+from engines.log_lines import logged
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
@@ -46,8 +46,8 @@ def read(evidence: Evidence) -> Reading:
     with Triton's own; version and settings are in the log."""
     page = triton_wire.engine_page(evidence) or evidence.answers.get("triton") or ""
     samples = prometheus.parse(page)
-    version = _logged(evidence.log, r"Initializing a V1 LLM engine \(v([\w.+]+)\)")
-    max_len = _logged(evidence.log, r"max_seq_len=(\d+)")
+    version = logged(evidence.log, r"Initializing a V1 LLM engine \(v([\w.+]+)\)")
+    max_len = logged(evidence.log, r"max_seq_len=(\d+)")
     counters = prometheus.counters(samples, prometheus.VLLM_NAMES)
     capabilities = triton_wire.capabilities(
         evidence,
@@ -56,11 +56,6 @@ def read(evidence: Evidence) -> Reading:
         speculates=counters.drafted_tokens is not None,
     )
     return Reading(capabilities, vllm_settings.ledger(samples, evidence.log, version), counters)
-
-
-def _logged(log: str, pattern: str) -> str | None:
-    found = re.search(pattern, log)
-    return found.group(1) if found else None
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

@@ -15,6 +15,7 @@ from engines.event_json import parse_event
 
 CACHED: Final = "num_cached_tokens"
 ENGINE_PAGE: Final = "engine_metrics"
+STREAM: Final = "/v2/models/{name}/generate_stream"
 
 
 def probes() -> tuple[Probe, ...]:
@@ -45,7 +46,7 @@ def capabilities(
     return Capabilities(
         model=config.get("name", ""),
         engine_version=engine_version,
-        front_end=f"Triton {server.get('version', '?')}",
+        front_end=front_end(server),
         max_model_len=max_model_len,
         tokens_per_event="num_output_tokens" in outputs,
         forces_length=True,
@@ -54,13 +55,32 @@ def capabilities(
     )
 
 
+def front_end(server: Mapping[str, Any]) -> str:
+    """Triton's name by its own account; how requests travel is told apart."""
+    return f"Triton {server.get('version', '?')}"
+
+
+def stream_call(model: str, body: Mapping[str, Any]) -> Call:
+    """A request of the generate extension whose answer is streamed."""
+    return Call(STREAM.replace("{name}", model), json.dumps(body).encode())
+
+
+def fold_reason(answer: Answer, event: Mapping[str, Any]) -> bool:
+    """The finish reason, if the event has one. Python models write "None" for one that is still open."""
+    reason = event.get("finish_reason")
+    if reason is None or reason == "None":
+        return False
+    answer.finish_reason = reason
+    return True
+
+
 def encode(prompt: Prompt, capabilities: Capabilities, sampling: Mapping[str, Any]) -> Call:
     """A streaming request. All of `sampling` goes into one tensor, as JSON: keys of the body that
     match no tensor would be dropped or taken for sampling fields, depending on the model."""
     body = generate_body(prompt.text, sampling)
     if capabilities.reports_cached_tokens:
         body["return_num_cached_tokens"] = True
-    return Call(f"/v2/models/{capabilities.model}/generate_stream", json.dumps(body).encode())
+    return stream_call(capabilities.model, body)
 
 
 def generate_body(text: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,10 +97,7 @@ def generate_body(text: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
-    """Text and num_output_tokens are deltas. There is no end marker: the finish reason is the end.
-
-    The backend writes Python's "None" for a reason that is still open.
-    """
+    """Text and num_output_tokens are deltas. There is no end marker: the finish reason is the end."""
     event = parse_event(answer, data)
     if event is None:
         return
@@ -93,6 +110,4 @@ def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
         answer.tokens, answer.uncounted = answer.tokens + 1, True
     answer.prompt_tokens = event.get("num_input_tokens", answer.prompt_tokens)
     answer.cached_tokens = event.get(CACHED, answer.cached_tokens)
-    reason = event.get("finish_reason")
-    if reason is not None and reason != "None":
-        answer.finish_reason, answer.ended = reason, True
+    answer.ended |= fold_reason(answer, event)

@@ -34,15 +34,13 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
     argv = (place.python, f"{trtllm_settings.vendor(place).bin}/trtllm-serve", "serve", model)
     told = (word for name, value in flags.items() for word in (f"--{name}", str(value)))
     serve = (*argv, *told, "--extra_llm_api_options", f"{place.folder}/{OPTIONS}")
-    url = f"http://127.0.0.1:{place.http_port}"
-    visible = ",".join(str(gpu) for gpu in place.gpus)
     return Launch(
         files={OPTIONS: json.dumps(args, indent=2) + "\n"},
         links={place.served_name: checkpoint.folder},
         prepare=trtllm_settings.checks(place),
-        serve=Command(serve, {"CUDA_VISIBLE_DEVICES": visible} if visible else {}),
-        url=url,
-        metrics_url=url,
+        serve=Command(serve, place.gpu_env),
+        url=place.url,
+        metrics_url=place.url,
         ready_path="/health",
         ports=(place.http_port,),
         gpus=place.gpus,
@@ -62,7 +60,7 @@ def read(evidence: Evidence) -> Reading:
     """Version and name by the API, settings by the log, counters as far as the release has them."""
     samples = prometheus.parse(evidence.answers.get("metrics") or "")
     version = json.loads(evidence.answers.get("version") or "{}").get("version")
-    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    model = openai_wire.served(evidence)
     longest = trtllm_settings.argument(evidence.log, "max_seq_len")
     capabilities = Capabilities(
         model=model.get("id", ""),

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from engines.contract import LedgerRow, RowKind
 from engines.inside_files import inside_path
-from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, Vendor
+from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, Vendor, draft_model
+from engines.log_lines import logged
 
 BLOCK_TOKENS: Final = 32
 """kv_cache_config.tokens_per_block where no knob says otherwise."""
@@ -133,24 +134,23 @@ def _speculation(wanted: Speculation, version: str) -> dict[str, Any]:
     config: dict[str, Any] = {"decoding_type": kinds[wanted.kind], "max_draft_len": wanted.tokens}
     if wanted.kind == "ngram":
         return config | {"max_matching_ngram_size": wanted.ngram or 4}
-    if wanted.model is None:
-        raise PlanError(f"knobs.speculation.model: missing; {wanted.kind} needs the folder of its draft model")
-    return config | {"speculative_model_dir" if earlier else "speculative_model": wanted.model}
+    return config | {"speculative_model_dir" if earlier else "speculative_model": draft_model(wanted)}
 
 
 def _refuse(knobs: Knobs) -> None:
-    if knobs.threads is not None:
-        raise PlanError("knobs.threads: TensorRT-LLM chooses its threads itself; leave the key out")
     if knobs.quantization is not None:
         raise PlanError(
             "knobs.quantization: the LLM API takes it from the checkpoint (hf_quant_config.json); "
             "give a quantized checkpoint and leave the key out"
         )
-    refuse_extra(knobs, KNOB_OF)
+    refuse_knobs(knobs, KNOB_OF)
 
 
-def refuse_extra(knobs: Knobs, knob_of: Mapping[str, str]) -> None:
-    """Settings in `extra` that slow everything down, or that contradict or repeat a knob. Raises PlanError."""
+def refuse_knobs(knobs: Knobs, knob_of: Mapping[str, str]) -> None:
+    """Threads, and settings in `extra` that slow everything down, or that contradict or repeat a knob. Raises
+    PlanError."""
+    if knobs.threads is not None:
+        raise PlanError("knobs.threads: TensorRT-LLM chooses its threads itself; leave the key out")
     for name, value in knobs.extra.items():
         if name in GATHERS and value:
             raise PlanError(f"knobs.extra.{name}: gathering logits slows Triton about forty times; take it out")
@@ -219,9 +219,4 @@ def argument(log: str, name: str, after: str = "engine with args") -> str | None
     line = next((line for line in log.splitlines() if "engine with args" in line), "")
     rest = line.partition(after)[2]
     found = re.search(rf"['\"]?\b{name}['\"]?\s*[:=]\s*['\"]?([\w.+-]+)", rest)
-    return found.group(1) if found else None
-
-
-def logged(log: str, pattern: str) -> str | None:
-    found = re.search(pattern, log)
     return found.group(1) if found else None

@@ -34,8 +34,8 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
         links={},
         prepare=(),
         serve=Command(argv, vllm_settings.environment(place)),
-        url=f"http://127.0.0.1:{place.http_port}",
-        metrics_url=f"http://127.0.0.1:{place.http_port}",
+        url=place.url,
+        metrics_url=place.url,
         ready_path="/health",
         ports=(place.http_port,),
         gpus=place.gpus,
@@ -61,7 +61,7 @@ def read(evidence: Evidence) -> Reading:
     """Version, served name and maximum length by the API, the rest by metrics page and log."""
     samples = prometheus.parse(evidence.answers.get("metrics") or "")
     version = json.loads(evidence.answers.get("version") or "{}").get("version")
-    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    model = openai_wire.served(evidence)
     counters = prometheus.counters(samples, prometheus.VLLM_NAMES)
     capabilities = Capabilities(
         model=model.get("id", ""),

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from engines import prometheus
 from engines.contract import LedgerRow, RowKind
-from engines.launch import Knobs, Place, PlanError, Speculation
+from engines.launch import Knobs, Place, PlanError, Speculation, draft_model
+from engines.log_lines import logged
 
 CPU_KV_CACHE_GIB: Final = 1
 """Always set: unset, vLLM takes 0.92 of the machine's memory."""
@@ -73,9 +74,7 @@ def _speculation(wanted: Speculation) -> dict[str, Any]:
         return config | {"prompt_lookup_min": 2, "prompt_lookup_max": wanted.ngram or 4}
     if wanted.kind == "mtp":
         return config
-    if wanted.model is None:
-        raise PlanError(f"knobs.speculation.model: missing; {wanted.kind} needs the folder of its draft model")
-    return config | {"model": wanted.model}
+    return config | {"model": draft_model(wanted)}
 
 
 def environment(place: Place) -> dict[str, str]:
@@ -86,11 +85,7 @@ def environment(place: Place) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
-    if place.gpus:
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in place.gpus)
-    else:
-        env["VLLM_CPU_KVCACHE_SPACE"] = str(CPU_KV_CACHE_GIB)
-    return env
+    return env | (place.gpu_env or {"VLLM_CPU_KVCACHE_SPACE": str(CPU_KV_CACHE_GIB)})
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
@@ -101,7 +96,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
 def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None) -> tuple[LedgerRow, ...]:
     """Settings in force by `vllm:cache_config_info` and the log's line of engine arguments."""
     cache = prometheus.labels(samples, "vllm:cache_config_info")
-    page, logged = "vllm:cache_config_info", "log: Initializing a V1 LLM engine"
+    page, line = "vllm:cache_config_info", "log: Initializing a V1 LLM engine"
     must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
     return (
         LedgerRow("engine version", version, "its own answer", identity),
@@ -109,13 +104,13 @@ def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None
         LedgerRow("KV dtype", cache.get("cache_dtype"), page, must),
         LedgerRow("prefix cache", cache.get("enable_prefix_caching"), page, must),
         LedgerRow("block size (tokens)", cache.get("block_size"), page, identity),
-        LedgerRow("weight dtype", _logged(log, r"dtype=torch\.(\w+)"), logged, must),
-        LedgerRow("quantization", _logged(log, r"quantization=(\w+)"), logged, must),
-        LedgerRow("maximum length (tokens)", _logged(log, r"max_seq_len=(\d+)"), logged, must),
-        LedgerRow("tensor parallel", _logged(log, r"tensor_parallel_size=(\d+)"), logged, must),
-        LedgerRow("chunked prefill", _logged(log, r"enable_chunked_prefill=(\w+)"), logged, must),
-        LedgerRow("speculation", _logged(log, r"speculative_config=(None|SpeculativeConfig\([^)]*\))"), logged, must),
-        LedgerRow("eager execution", _logged(log, r"enforce_eager=(\w+)"), logged, identity),
+        LedgerRow("weight dtype", _logged(log, r"dtype=torch\.(\w+)"), line, must),
+        LedgerRow("quantization", _logged(log, r"quantization=(\w+)"), line, must),
+        LedgerRow("maximum length (tokens)", _logged(log, r"max_seq_len=(\d+)"), line, must),
+        LedgerRow("tensor parallel", _logged(log, r"tensor_parallel_size=(\d+)"), line, must),
+        LedgerRow("chunked prefill", _logged(log, r"enable_chunked_prefill=(\w+)"), line, must),
+        LedgerRow("speculation", _logged(log, r"speculative_config=(None|SpeculativeConfig\([^)]*\))"), line, must),
+        LedgerRow("eager execution", _logged(log, r"enforce_eager=(\w+)"), line, identity),
     )
 
 
@@ -129,8 +124,7 @@ def _kv_tokens(cache: Mapping[str, str]) -> str | None:
 
 
 def _logged(log: str, pattern: str) -> str | None:
-    found = re.search(r"Initializing a V1 LLM engine.*?" + pattern, log)
-    return found.group(1) if found else None
+    return logged(log, r"Initializing a V1 LLM engine.*?" + pattern)
 
 
 def sampling(max_tokens: int, forced: bool, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,8 +35,7 @@ from runners.launch.server import Server
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
     program = str(Path(__file__).with_name("serve.py"))
     argv = (sys.executable, program, str(place.http_port), place.served_name, str(knobs.max_model_len))
-    url = f"http://127.0.0.1:{place.http_port}"
-    return Launch({}, {}, (), Command(argv), url, url, "/health", (place.http_port,))
+    return Launch({}, {}, (), Command(argv), place.url, place.url, "/health", (place.http_port,))
 
 
 def probes() -> tuple[Probe, ...]:
@@ -44,7 +43,7 @@ def probes() -> tuple[Probe, ...]:
 
 
 def read(evidence: Evidence) -> Reading:
-    model = (json.loads(evidence.answers.get("models") or "{}").get("data") or [{}])[0]
+    model = openai_wire.served(evidence)
     capabilities = Capabilities(
         model=model.get("id", ""),
         engine_version=model.get("version"),
