@@ -7,8 +7,8 @@ OUT ?=
 VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
-# uv does not read pip's settings; a folder of wheels that pip knows is handed on.
-UV := $(if $(PIP_FIND_LINKS),UV_FIND_LINKS="$(PIP_FIND_LINKS)" )$(BIN)/uv --quiet
+# uv does not read pip's settings: it is told to trust whom the system trusts, and of a folder of wheels that pip knows.
+UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} $(if $(PIP_FIND_LINKS),UV_FIND_LINKS="$(PIP_FIND_LINKS)" )$(BIN)/uv --quiet
 
 .PHONY: setup compare test test-vllm test-containers lint fmt lock clean
 

@@ -104,7 +104,7 @@ def import_ahead() -> None:
     """What summing up needs is imported before the first cell, not within it."""
     import pandas
     import pyarrow
-    import scipy.stats
+    import scipy.special
 
     assert pandas and pyarrow and scipy
 
@@ -118,7 +118,7 @@ def live(session: Session, life: Life, folder: Path, say: Say) -> None:
     write_launch(folder / "launch.json", launch)
     with contestant.runner.up(launch, folder / "engine") as server:
         say(_up(server))
-        transport = transport_of(server.address(life.contender.transport), life.contender.transport)
+        transport = transport_to(server, life)
         verified = verified_server(session, life, server, transport, served_name)
         kitchen = Kitchen(session, life, contestant, server, transport, verified, folder, say)
         for cell in life.cells:
@@ -147,6 +147,12 @@ def _fresh_folder(folder: Path, life: Life) -> Path:
 def _supersede(life: Path) -> None:
     attempts = len(list(life.parent.glob(f"{life.name}.superseded-*")))
     life.rename(life.with_name(f"{life.name}.superseded-{attempts + 1}"))
+
+
+def transport_to(server: Server, life: Life) -> Transport:
+    """How the contender's requests travel."""
+    name = life.contender.transport
+    return transport_of(server.address(name), name)
 
 
 def verified_server(session: Session, life: Life, server: Server, transport: Transport, served_name: str) -> Verified:

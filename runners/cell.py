@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from engines.contract import Answer, Call, Counters, EventData, Prompt
+from engines.contract import Call, Capabilities, Counters, Engine, Prompt
 from runners.capacity import probe_requests
 from runners.cells import Cell, Life
 from runners.environments import Say
@@ -18,17 +18,17 @@ from runners.gpu import GpuUse, metered
 from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
 from runners.load.drive import drive
-from runners.load.fold import Folding, ends_by, fold_all
+from runners.load.fold import fold_all
 from runners.load.load import Arrivals, Driven, Load
 from runners.load.pacing import constant, gamma
 from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
 from runners.load.transport import Transport
-from runners.load.workload import Draw, fingerprint
+from runners.load.workload import Draw, Rendering, fingerprint
 from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
 from runners.report.summary import Measured, summarize
 from runners.session import Contestant, Session
-from runners.verify import Verified, ask_once
+from runners.verify import Verified, ask_once, folding
 from runners.warm_up import warm_up
 
 WINDOW_E2E = 12.0
@@ -70,6 +70,11 @@ class Kitchen:
     folder: Path
     say: Say
 
+    @property
+    def asked(self) -> tuple[Engine, Capabilities, Rendering]:
+        """Who is asked, what it can do, and by whose tokens its answers are counted."""
+        return self.contestant.engine, self.verified.capabilities, self.session.rendering
+
     def encode(self, prompt: Prompt, _request_id: str) -> Call:
         return self.contestant.engine.encode(prompt, self.verified.capabilities)
 
@@ -94,7 +99,7 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> Summary:
     _still_alive(kitchen, cell, driven)
     sent = float(len(driven.exchanges))
     after = kitchen.counters(None if before.requests is None else before.requests + sent)
-    traces = fold_all(driven, _folding(kitchen))
+    traces = fold_all(driven, folding(*kitchen.asked))
     summary = _summary(kitchen, cell, driven, traces, before, after)
     write_traces(kitchen.folder / f"{cell.name}.parquet", traces)
     record = _record(kitchen, cell, started_at, before, after, gpu, clock.phases(), summary)
@@ -155,25 +160,10 @@ def _still_alive(kitchen: Kitchen, cell: Cell, driven: Driven) -> None:
     if first is None:
         return
     prompt = next(draw(kitchen.session, cell, "canary").prompts())
-    engine, capabilities, rendering = (
-        kitchen.contestant.engine,
-        kitchen.verified.capabilities,
-        kitchen.session.rendering,
-    )
-    limit_s = kitchen.session.bakeoff.idle_limit_s
-    canary = ask_once(kitchen.transport, engine, capabilities, prompt, rendering, limit_s)
+    canary = ask_once(kitchen.transport, *kitchen.asked, prompt, kitchen.session.bakeoff.idle_limit_s)
     if canary.error:
         words = last_words(kitchen.server.log())
         raise LaunchError(f"requests failed ({first}) and none is answered any more ({canary.error}):\n{words}")
-
-
-def _folding(kitchen: Kitchen) -> Folding:
-    engine, capabilities = kitchen.contestant.engine, kitchen.verified.capabilities
-
-    def fold(answer: Answer, data: EventData) -> None:
-        engine.fold(answer, data, capabilities)
-
-    return Folding(fold, ends_by(kitchen.session.rendering.tokenizer), capabilities.gives_reason)
 
 
 def _summary(

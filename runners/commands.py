@@ -7,12 +7,11 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
-from runners.bakeoff import bake, verified_server
+from runners.bakeoff import bake, transport_to, verified_server
 from runners.cells import Life
 from runners.config import ConfigError, config_text
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
-from runners.load.transport import transport_of
 from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
 from runners.places import shipped_configs
 from runners.plan_text import plan_text
@@ -130,7 +129,7 @@ def run_verify(config: Path, engine: str | None, say: Say) -> None:
             launch = session.plan(life, Path(folder), served_name)
             say(f"{life.contender.name}: starting")
             with contestant.runner.up(launch, Path(folder)) as server:
-                transport = transport_of(server.address(life.contender.transport), life.contender.transport)
+                transport = transport_to(server, life)
                 verified = verified_server(session, life, server, transport, served_name)
         print(f"# {life.contender.name}")
         for name, value in asdict(verified.capabilities).items():

@@ -38,12 +38,15 @@ class SharedPrefixConfig(Strict):
     count: Count
 
 
+LevelKind = Literal["concurrency", "rate"]
+
+
 @dataclass(frozen=True)
 class Level:
     """How hard a workload is driven: requests in flight (closed loop), or requests per second that
     are due whatever the engine does (open loop)."""
 
-    kind: Literal["concurrency", "rate"]
+    kind: LevelKind
     value: float
 
     @property

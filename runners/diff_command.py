@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from runners.config import Bakeoff
 from runners.errors import MendableError
-from runners.report.blocks import read_run, without_excluded
+from runners.report.blocks import asked_differently, read_run, without_excluded
 from runners.report.compare import ALPHA
 from runners.report.decisions_text import comparisons_table
 from runners.report.record import CellRecord, Run
@@ -52,7 +52,11 @@ def compare_runs(before: Run, after: Run) -> tuple[Comparison, ...]:
     asked the same, in the same order of contenders. Raises DiffError where they were not."""
     bakeoff = Bakeoff.model_validate(before.config)
     cells = (*_labelled(before, "before"), *_labelled(after, "after"))
-    _check_prompts(cells)
+    for _, cell in asked_differently(cells):
+        raise DiffError(
+            f"block {cell.block}, {cell.workload} at {cell.level:g}: the runs were asked different prompts, so "
+            "their checkpoints or tools differ; run one of them anew"
+        )
     merged = before.model_copy(update={"cells": cells})
     pairs = [(f"{c.name} after", f"{c.name} before") for c in bakeoff.contenders]
     return tuple(
@@ -64,17 +68,6 @@ def compare_runs(before: Run, after: Run) -> tuple[Comparison, ...]:
 
 def _labelled(run: Run, when: str) -> list[CellRecord]:
     return [c.model_copy(update={"contender": f"{c.contender} {when}"}) for c in without_excluded(run).cells]
-
-
-def _check_prompts(cells: tuple[CellRecord, ...]) -> None:
-    asked: dict[tuple[int, str, str, float], str] = {}
-    for cell in cells:
-        key = (cell.block, cell.workload, cell.level_kind, cell.level)
-        if asked.setdefault(key, cell.prompts_sha256) != cell.prompts_sha256:
-            raise DiffError(
-                f"block {cell.block}, {cell.workload} at {cell.level:g}: the runs were asked different prompts, so "
-                "their checkpoints or tools differ; run one of them anew"
-            )
 
 
 def _plan(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def _install(recipe: Recipe) -> None:
 def _uv(*arguments: str) -> None:
     from uv import find_uv_bin
 
-    env = dict(os.environ)
+    env = {"UV_SYSTEM_CERTS": "1"} | os.environ
     if "PIP_FIND_LINKS" in env:
         env.setdefault("UV_FIND_LINKS", env["PIP_FIND_LINKS"])
     env.pop("VIRTUAL_ENV", None)

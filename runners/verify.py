@@ -63,7 +63,7 @@ def verify(
         raise VerifyError(
             f"maximum length is {capabilities.max_model_len} in the engine, {max_model_len} in the config"
         )
-    trace = ask_once(transport, engine, capabilities, canary, rendering, CANARY_LIMIT_S)
+    trace = ask_once(transport, engine, capabilities, rendering, canary, CANARY_LIMIT_S)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
     return Verified(capabilities, (*reading.ledger, _special_tokens(trace)), trace)
@@ -86,8 +86,8 @@ def ask_once(
     transport: Transport,
     engine: Engine,
     capabilities: Capabilities,
-    prompt: Prompt,
     rendering: Rendering,
+    prompt: Prompt,
     limit_s: float,
 ) -> Trace:
     """One real request, the canary; given up after `limit_s`."""
@@ -101,12 +101,16 @@ def ask_once(
         requests=1,
     )
     driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), transport)
-    folding = Folding(
+    return fold_all(driven, folding(engine, capabilities, rendering))[0]
+
+
+def folding(engine: Engine, capabilities: Capabilities, rendering: Rendering) -> Folding:
+    """How answers of an engine are read, with what it was found to be able to."""
+    return Folding(
         lambda answer, data: engine.fold(answer, data, capabilities),
         ends_by(rendering.tokenizer),
         capabilities.gives_reason,
     )
-    return fold_all(driven, folding)[0]
 
 
 def _special_tokens(trace: Trace) -> LedgerRow:

@@ -7,14 +7,14 @@ y_BF - y_BD - y_AF + y_AD, for runtimes A and B, each directly (D) and behind th
 add up to the difference between the corners, y_BF - y_AD, whatever the interaction is.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from runners.config import Bakeoff
+from runners.config_workload import LevelKind
 from runners.report.compare import Estimate, estimate
-from runners.report.primary import primary_of
+from runners.report.primary import block_logs, primary_of
 from runners.report.record import CellRecord, Run
 from runners.report.verdicts import by_primary_metric
 
@@ -37,7 +37,7 @@ class Part:
     `of` says which contrast it is. `level` is None for the mean over levels."""
 
     workload: str
-    level_kind: str
+    level_kind: LevelKind
     level: float | None
     name: str
     of: str
@@ -59,26 +59,16 @@ def attribution(run: Run) -> tuple[Part, ...]:
 def _parts(
     cells: Sequence[CellRecord], levels: Sequence[float], level: float | None, corners: Mapping[str, str]
 ) -> list[Part]:
-    logs = {corner: _logs([c for c in cells if c.contender == name], levels) for corner, name in corners.items()}
+    logs = {corner: block_logs([c for c in cells if c.contender == name], levels) for corner, name in corners.items()}
+    better = 1 if primary_of(cells[0]).higher_is_better else -1
     contrasts = [(name, "all four", weights) for name, weights in SQUARE.items()] if len(corners) == 4 else []
     if len(corners) < 4:
         contrasts = [(n, of, {a: -1.0, b: 1.0}) for n, a, b, of in SIDES if a in corners and b in corners]
     found = []
     for name, of, weights in contrasts:
         blocks = sorted(set.intersection(*(set(logs[corner]) for corner in weights)))
-        effect = [sum(weight * logs[corner][block] for corner, weight in weights.items()) for block in blocks]
+        effect = [better * sum(weight * logs[corner][block] for corner, weight in weights.items()) for block in blocks]
         ratio = estimate(effect, [0.0] * len(effect))
         if ratio is not None:
             found.append(Part(cells[0].workload, cells[0].level_kind, level, name, of, ratio))
     return found
-
-
-def _logs(cells: Sequence[CellRecord], levels: Sequence[float]) -> dict[int, float]:
-    """Mean over levels of the log, by block; only blocks that have all levels."""
-    by_block: dict[int, list[float]] = {}
-    for cell in cells:
-        metric = primary_of(cell)
-        value = metric.of(cell.summary)
-        if cell.level in levels and value:
-            by_block.setdefault(cell.block, []).append(math.log(value) * (1 if metric.higher_is_better else -1))
-    return {block: sum(of) / len(of) for block, of in by_block.items() if len(of) == len(levels)}

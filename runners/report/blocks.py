@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which blocks may stand: a block in which a GPU was slowed down is left out, for all contenders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -75,7 +75,6 @@ def check_one_plan(run: Run) -> None:
     bakeoff = Bakeoff.model_validate(run.config)
     planned = {(w.name, level) for w in bakeoff.workloads for level in w.levels}
     names = {c.name for c in bakeoff.contenders}
-    asked: dict[tuple[int, str, Level], CellRecord] = {}
     for cell in run.cells:
         level = Level(cell.level_kind, cell.level)
         if cell.contender not in names or (cell.workload, level) not in planned:
@@ -83,12 +82,20 @@ def check_one_plan(run: Run) -> None:
                 f"block {cell.block} of {cell.contender} has {cell.workload} at {level}, which config.yaml does "
                 "not plan; one folder holds one plan"
             )
-        first = asked.setdefault((cell.block, cell.workload, level), cell)
-        if first.prompts_sha256 != cell.prompts_sha256:
-            raise MixedPlanError(
-                f"block {cell.block}, {cell.workload} at {level}: {first.contender} and {cell.contender} were "
-                "asked different prompts; they cannot be compared in one table"
-            )
+    for first, other in asked_differently(run.cells):
+        raise MixedPlanError(
+            f"block {other.block}, {other.workload} at {Level(other.level_kind, other.level)}: {first.contender} and "
+            f"{other.contender} were asked different prompts; they cannot be compared in one table"
+        )
+
+
+def asked_differently(cells: Sequence[CellRecord]) -> Iterator[tuple[CellRecord, CellRecord]]:
+    """Cells of one block, workload and level whose prompts were not those of the first of them."""
+    first: dict[tuple[int, str, Level], CellRecord] = {}
+    for cell in cells:
+        other = first.setdefault((cell.block, cell.workload, Level(cell.level_kind, cell.level)), cell)
+        if other.prompts_sha256 != cell.prompts_sha256:
+            yield other, cell
 
 
 class NoResultsError(MendableError):

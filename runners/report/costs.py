@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runners.config import Bakeoff, ContenderConfig
+from runners.config_workload import LevelKind
 from runners.report.capacities import capacities
 from runners.report.compare import Estimate, geometric_of_all
 from runners.report.record import CellRecord, LifeRecord, Run
@@ -28,7 +29,7 @@ class Cost:
 
     workload: str
     contender: str
-    level_kind: str
+    level_kind: LevelKind
     level: float | None
     per_million_output: Estimate | None
     per_million_input: Estimate | None

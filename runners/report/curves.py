@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runners.config import Bakeoff
+from runners.config_workload import LevelKind
 from runners.report.compare import Estimate, geometric, geometric_of_all
 from runners.report.record import CellRecord, Run
 
@@ -42,7 +43,7 @@ class Point:
 
     workload: str
     contender: str
-    level_kind: str
+    level_kind: LevelKind
     level: float
     output_tokens_per_s_per_gpu: Estimate | None
     user_tokens_per_s: Estimate | None

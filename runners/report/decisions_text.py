@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
+from runners.config_workload import Level, LevelKind
+from runners.report import markdown
 from runners.report.attribution import Part
 from runners.report.capacities import CapacityEstimate
 from runners.report.compare import Estimate, Further
@@ -39,14 +41,7 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 def _table(columns: str, rows: Sequence[Sequence[str]]) -> list[str]:
     """`columns` are separated by bars. No rows, no table."""
-    if not rows:
-        return []
-    names = columns.split(" | ")
-    return [_line(names), _line(["---"] * len(names)), *(_line(row) for row in rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return markdown.table(columns.split(" | "), rows) if rows else []
 
 
 def comparisons_table(comparisons: Sequence[Comparison]) -> list[str]:
@@ -135,7 +130,7 @@ def _attribution(parts: Sequence[Part]) -> list[str]:
             p.name,
             p.of,
             p.workload,
-            "all" if p.level is None else _level(p.level, p.level_kind),
+            _all_or(p.level, p.level_kind),
             str(p.ratio.n),
             _estimate(p.ratio, 3),
         ]
@@ -149,7 +144,7 @@ def _curves(found: Sequence[Point]) -> list[str]:
         [
             p.contender,
             p.workload,
-            _level(p.level, p.level_kind),
+            str(Level(p.level_kind, p.level)),
             _estimate(p.output_tokens_per_s_per_gpu, 0),
             _estimate(p.user_tokens_per_s, 1),
             _estimate(p.ttft_visible_p50_s, 1, MILLISECONDS),
@@ -177,7 +172,7 @@ def _costs(found: Sequence[Cost]) -> list[str]:
         [
             c.contender,
             c.workload,
-            "capacity" if c.level is None else _level(c.level, c.level_kind),
+            "capacity" if c.level is None else str(Level(c.level_kind, c.level)),
             _estimate(c.per_million_output, 3),
             _estimate(c.per_million_input, 3),
             _estimate(c.joules_per_output_token, 3),
@@ -212,12 +207,8 @@ def _slope(log: float | None, p: float | None) -> str:
     return "-" if log is None or p is None else f"{math.expm1(log):+.1%} (p {p:.2f})"
 
 
-def _level(level: float, kind: str) -> str:
-    return f"{level:g}/s" if kind == "rate" else f"{level:g}"
-
-
-def _all_or(level: float | None, kind: str) -> str:
-    return "all" if level is None else _level(level, kind)
+def _all_or(level: float | None, kind: LevelKind) -> str:
+    return "all" if level is None else str(Level(kind, level))
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -62,9 +62,7 @@ def percentile_of(summary: Summary, limit: LimitConfig) -> Quantile | None:
         "tpot": summary.tpot,
         "e2e": summary.e2e,
     }[limit.metric]
-    if of_metric is None:
-        return None
-    return {50: of_metric.p50, 95: of_metric.p95, 99: of_metric.p99}[limit.percentile]
+    return None if of_metric is None else of_metric.at(limit.percentile)
 
 
 def misses(summary: Summary, workload: WorkloadConfig, level: Level) -> list[str]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engines.contract import Counters, EngineTimes
 from engines.launch import Launch
+from runners.config_workload import LevelKind
 from runners.errors import MendableError
 from runners.gpu import GpuUse
 from runners.load.proof import ClientProof
@@ -35,6 +36,9 @@ class Percentiles(_Written):
     p50: Quantile
     p95: Quantile
     p99: Quantile
+
+    def at(self, percent: Literal[50, 95, 99]) -> Quantile:
+        return {50: self.p50, 95: self.p95, 99: self.p99}[percent]
 
 
 class Delays(_Written):
@@ -119,7 +123,7 @@ class CellRecord(_Written):
     transport: str
     workload: str
     level: int | float
-    level_kind: Literal["concurrency", "rate"]
+    level_kind: LevelKind
     purpose: Literal["planned", "capacity"] = "planned"
     started_at: str
     start_up_s: float | None
@@ -144,7 +148,7 @@ class Capacity(_Written):
     """What the search in one life found: the highest level that met the limits and the lowest that did not."""
 
     workload: str
-    level_kind: Literal["concurrency", "rate"]
+    level_kind: LevelKind
     met: int | float | None
     missed: int | float | None
     probes: tuple[Probe, ...]

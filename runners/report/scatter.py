@@ -4,11 +4,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import stdev
 
 from runners.config import Bakeoff
 from runners.report.compare import Groups, two_groups
-from runners.report.primary import primary_of
+from runners.report.primary import block_logs
 from runners.report.record import CellRecord, Run
 from runners.report.verdicts import by_primary_metric, trend
 
@@ -57,7 +57,7 @@ def scatter(run: Run) -> tuple[Scatter, ...]:
 
 
 def _scatter(cells: Sequence[CellRecord], margin: float) -> Scatter:
-    by_block = _mean_logs(cells)
+    by_block = block_logs(cells, {c.level for c in cells})
     logs = list(by_block.values())
     drift, drift_p = trend(logs, list(by_block))
     groups = two_groups(logs)
@@ -74,15 +74,3 @@ def _scatter(cells: Sequence[CellRecord], margin: float) -> Scatter:
         groups=groups,
         apart=tuple(blocks[i] for i in groups.apart) if groups else (),
     )
-
-
-def _mean_logs(cells: Sequence[CellRecord]) -> dict[int, float]:
-    """By block, where every level has its figure."""
-    levels = {c.level for c in cells}
-    found = {}
-    for block in sorted({c.block for c in cells}):
-        values = [primary_of(c).of(c.summary) for c in cells if c.block == block]
-        known = [v for v in values if v]
-        if len(known) == len(levels):
-            found[block] = fmean(math.log(v) for v in known)
-    return found

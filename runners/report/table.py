@@ -4,19 +4,20 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from runners.config import Bakeoff
 from runners.config_workload import Level
+from runners.report import markdown
 from runners.report.blocks import exclusions, without_excluded
 from runners.report.compare import geometric_of_all
 from runners.report.decisions import FEWEST_BLOCKS
-from runners.report.metrics import Quantile
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
 from runners.report.verdicts import Comparison, judge
 
 UNSUPPORTED: Final = "unsupported on this engine"
+PERCENTS: Final[tuple[Literal[50, 95, 99], ...]] = (50, 95, 99)
 
 Row = dict[str, Any]
 
@@ -114,16 +115,12 @@ def _row(cells: Sequence[CellRecord], blocks: int) -> Row:
 def _percentile_columns(name: str, found: Sequence[Percentiles | None]) -> Row:
     """Geometric means over blocks; None, and a reason, where some block has too few requests."""
     columns: Row = {}
-    for level in ("p50", "p95", "p99"):
-        quantiles = [None if p is None else _at(p, level) for p in found]
+    for percent in PERCENTS:
+        quantiles = [None if p is None else p.at(percent) for p in found]
         reasons = [q.reason for q in quantiles if q is not None and q.reason]
-        columns[f"{name}_{level}_s"] = _value([q.value if q else None for q in quantiles])
-        columns[f"{name}_{level}_reason"] = reasons[0] if reasons else None
+        columns[f"{name}_p{percent}_s"] = _value([q.value if q else None for q in quantiles])
+        columns[f"{name}_p{percent}_reason"] = reasons[0] if reasons else None
     return columns
-
-
-def _at(percentiles: Percentiles, level: str) -> Quantile:
-    return {"p50": percentiles.p50, "p95": percentiles.p95, "p99": percentiles.p99}[level]
 
 
 def _value(values: Sequence[float | None]) -> float | None:
@@ -210,13 +207,7 @@ MARKDOWN_COLUMNS: Final = (
 
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table for people. TTFT is that of the first visible text; a dash is unknown, never 0."""
-    lines = [_line(MARKDOWN_COLUMNS), _line(["---"] * len(MARKDOWN_COLUMNS))]
-    lines += [_line(_cells(row)) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "\n".join(markdown.table(MARKDOWN_COLUMNS, [_cells(row) for row in rows])) + "\n"
 
 
 def _cells(row: Row) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from runners.config import Bakeoff
+from runners.config_workload import LevelKind
 from runners.report.compare import (
     ALPHA,
     FEWEST_FOR_POSITION,
@@ -56,7 +57,7 @@ class Comparison:
     contender: str
     reference: str
     metric: str
-    level_kind: str
+    level_kind: LevelKind
     level: float | None
     ratio: Estimate | None
     confidence: float
@@ -150,7 +151,7 @@ class Crossing:
     """Where a contender and the reference change places."""
 
     workload: str
-    level_kind: str
+    level_kind: LevelKind
     contender: str
     reference: str
     crossover: Crossover
