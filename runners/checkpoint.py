@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the checkpoint of a config: a folder, an id of the Hugging Face hub with its revision, or `demo`."""
+"""Finds the checkpoint of a config: a folder, an id of the Hugging Face hub with its revision, or a demo."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from engines.launch import Checkpoint
 from runners.config import ConfigError
 from runners.demo_checkpoint import make_demo_checkpoint, recipe_key
+from runners.demo_shapes import SHAPES
 from runners.environments import Say
 from runners.places import cache_folder
 
@@ -20,8 +21,8 @@ def find_checkpoint(wanted: str, source: str, say: Say) -> Checkpoint:
 
     A relative path counts from the working directory.
     """
-    if wanted == "demo":
-        return _described(_demo(say), None, source)
+    if wanted in SHAPES:
+        return _described(_demo(wanted, say), None, source)
     folder = Path(wanted).expanduser()
     if folder.is_dir():
         return _described(folder.absolute(), None, source)
@@ -35,16 +36,17 @@ def find_checkpoint(wanted: str, source: str, say: Say) -> Checkpoint:
         )
     raise ConfigError(
         f"{source}: checkpoint: there is no folder {wanted!r}; "
-        "give a Hugging Face folder, an id with its commit, or demo"
+        f"give a Hugging Face folder, an id with its commit, or one of {', '.join(SHAPES)}"
     )
 
 
-def _demo(say: Say) -> Path:
-    folder = cache_folder() / "checkpoints" / f"demo-{recipe_key()}"
+def _demo(name: str, say: Say) -> Path:
+    shape = SHAPES[name]
+    folder = cache_folder() / "checkpoints" / f"{name}-{recipe_key(shape)}"
     if not folder.exists():
-        say("making the demo checkpoint (once): 5 M parameters, Llama architecture")
+        say(f"making the checkpoint {name} (once): Llama architecture, its words are real, its layers random")
         unfinished = folder.with_suffix(".part")
-        make_demo_checkpoint(unfinished)
+        make_demo_checkpoint(unfinished, shape)
         for path in unfinished.iterdir():
             path.chmod(0o444)
         unfinished.rename(folder)

@@ -6,7 +6,8 @@ that a client could not count the tokens of an answer by itself. This model is a
 written into Llama's form: the output head of a word is the sum of the embeddings of the words it
 was seen to follow, and small random attention and MLP layers, computed in full, let the context
 decide between the followers. Every token of an answer is a whole word, so the text re-tokenizes
-to the tokens that were generated.
+to the tokens that were generated. What it knows is in the head, so the layers may be as many and as wide as those of
+a real model, which decide its speed.
 """
 
 import hashlib
@@ -17,14 +18,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Final
 
-SEED: Final = 20261130
-HIDDEN: Final = 256
-LAYERS: Final = 4
-HEADS: Final = 4
-KV_HEADS: Final = 2
-INTERMEDIATE: Final = 704
-VOCABULARY: Final = 4096
-CONTEXT: Final = 2048
+from runners import demo_weights
+from runners.demo_shapes import Shape
+
+WORDS: Final = 4096
+"""Tokens of the tokenizer; a shape with a larger vocabulary never answers with the others."""
 FOLLOWERS: Final = 6
 MOST_PREDECESSORS: Final = 24
 SPECIAL: Final = ("<|begin|>", "<|end_of_text|>", "<|start|>", "<|end|>", "<|pad|>")
@@ -34,8 +32,8 @@ TEMPLATE: Final = (
 )
 
 
-def make_demo_checkpoint(folder: Path) -> None:
-    """Write config, tokenizer, template and safetensors of the demo model into an empty folder.
+def make_demo_checkpoint(folder: Path, shape: Shape) -> None:
+    """Write config, tokenizer, template and safetensors of a demo model into an empty folder.
 
     The corpus is Python's own standard library, so the files differ between Python versions; on
     one machine they are the same each time.
@@ -44,22 +42,20 @@ def make_demo_checkpoint(folder: Path) -> None:
     tokenizer = _train_tokenizer(corpus)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_json(folder / "tokenizer_config.json", _tokenizer_config())
+    _write_json(folder / "tokenizer_config.json", _tokenizer_config(shape))
     (folder / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
-    _write_json(folder / "config.json", _model_config())
+    _write_json(folder / "config.json", _model_config(shape))
     _write_json(
         folder / "generation_config.json",
         {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 4, "do_sample": False},
     )
-    from safetensors.numpy import save_file
-
-    save_file(_weights(tokenizer, corpus), folder / "model.safetensors", metadata={"format": "pt"})
+    demo_weights.save(folder, demo_weights.layout(shape, _followers(tokenizer, corpus)), shape.dtype)
 
 
-def recipe_key() -> str:
-    """Name of this recipe's result in the cache: changes when this module or Python does."""
-    source = Path(__file__).read_bytes() + sysconfig.get_python_version().encode()
-    return hashlib.sha256(source).hexdigest()[:12]
+def recipe_key(shape: Shape) -> str:
+    """Name of this recipe's result in the cache: changes when the recipe, the shape or Python does."""
+    sources = [Path(module).read_bytes() for module in (__file__, demo_weights.__file__)]
+    return hashlib.sha256(b"".join(sources) + f"{shape} {sysconfig.get_python_version()}".encode()).hexdigest()[:12]
 
 
 def _corpus() -> list[str]:
@@ -76,49 +72,13 @@ def _train_tokenizer(corpus: list[str]) -> Any:
     tokenizer.train_from_iterator(
         corpus,
         trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
+            vocab_size=WORDS,
             special_tokens=list(SPECIAL),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         ),
     )
     return tokenizer
-
-
-def _weights(tokenizer: Any, corpus: list[str]) -> dict[str, Any]:
-    import numpy as np
-
-    draw = np.random.default_rng(SEED)
-
-    def normal(rows: int, columns: int, deviation: float) -> Any:
-        return draw.normal(0.0, deviation, (rows, columns)).astype(np.float32)
-
-    embedding = normal(VOCABULARY, HIDDEN, 1.0 / HIDDEN**0.5)
-    head = np.zeros((VOCABULARY, HIDDEN), dtype=np.float32)
-    for word, followers in _followers(tokenizer, corpus).items():
-        for follower in followers:
-            head[follower] += embedding[word]
-    width = HIDDEN // HEADS
-    weights = {
-        "model.embed_tokens.weight": embedding,
-        "model.norm.weight": np.ones(HIDDEN, dtype=np.float32),
-        "lm_head.weight": head,
-    }
-    for layer in range(LAYERS):
-        prefix = f"model.layers.{layer}."
-        inward, outward = 1.0 / HIDDEN**0.5, 0.6 / HIDDEN
-        weights |= {
-            prefix + "input_layernorm.weight": np.ones(HIDDEN, dtype=np.float32),
-            prefix + "post_attention_layernorm.weight": np.ones(HIDDEN, dtype=np.float32),
-            prefix + "self_attn.q_proj.weight": normal(HEADS * width, HIDDEN, inward),
-            prefix + "self_attn.k_proj.weight": normal(KV_HEADS * width, HIDDEN, inward),
-            prefix + "self_attn.v_proj.weight": normal(KV_HEADS * width, HIDDEN, inward),
-            prefix + "self_attn.o_proj.weight": normal(HIDDEN, HEADS * width, outward),
-            prefix + "mlp.gate_proj.weight": normal(INTERMEDIATE, HIDDEN, inward),
-            prefix + "mlp.up_proj.weight": normal(INTERMEDIATE, HIDDEN, inward),
-            prefix + "mlp.down_proj.weight": normal(HIDDEN, INTERMEDIATE, outward),
-        }
-    return weights
 
 
 def _followers(tokenizer: Any, corpus: list[str]) -> dict[int, list[int]]:
@@ -144,7 +104,7 @@ def _share_out(seen: dict[int, Counter[int]], words: list[int]) -> dict[int, lis
     """
     predecessors: Counter[int] = Counter()
     chosen = {}
-    for token in range(VOCABULARY):
+    for token in range(WORDS):
         wanted = [word for word, _ in seen[token].most_common()]
         filler = (words[(token * 31 + step) % len(words)] for step in range(len(words)))
         followers: list[int] = []
@@ -169,7 +129,7 @@ def _whole_words(tokenizer: Any) -> set[int]:
     return words
 
 
-def _model_config() -> dict[str, Any]:
+def _model_config(shape: Shape) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -178,34 +138,34 @@ def _model_config() -> dict[str, Any]:
         "bos_token_id": 0,
         "eos_token_id": 1,
         "pad_token_id": 4,
-        "head_dim": HIDDEN // HEADS,
+        "head_dim": shape.head_width,
         "hidden_act": "silu",
-        "hidden_size": HIDDEN,
+        "hidden_size": shape.hidden,
         "initializer_range": 0.02,
-        "intermediate_size": INTERMEDIATE,
-        "max_position_embeddings": CONTEXT,
+        "intermediate_size": shape.intermediate,
+        "max_position_embeddings": shape.context,
         "mlp_bias": False,
-        "num_attention_heads": HEADS,
-        "num_hidden_layers": LAYERS,
-        "num_key_value_heads": KV_HEADS,
+        "num_attention_heads": shape.heads,
+        "num_hidden_layers": shape.layers,
+        "num_key_value_heads": shape.kv_heads,
         "pretraining_tp": 1,
         "rms_norm_eps": 1e-05,
-        "rope_theta": 10000.0,
+        "rope_theta": shape.rope_theta,
         "rope_scaling": None,
         "tie_word_embeddings": False,
-        "torch_dtype": "float32",
+        "torch_dtype": shape.dtype,
         "use_cache": True,
-        "vocab_size": VOCABULARY,
+        "vocab_size": shape.vocabulary,
     }
 
 
-def _tokenizer_config() -> dict[str, Any]:
+def _tokenizer_config(shape: Shape) -> dict[str, Any]:
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": SPECIAL[0],
         "eos_token": SPECIAL[1],
         "pad_token": SPECIAL[4],
-        "model_max_length": CONTEXT,
+        "model_max_length": shape.context,
         "clean_up_tokenization_spaces": False,
         "add_bos_token": False,
     }

