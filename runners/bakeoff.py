@@ -15,10 +15,12 @@ from runners.cell import Kitchen, draw, run_cell
 from runners.cells import Cell, Life
 from runners.config_workload import Level, WorkloadConfig
 from runners.environments import Say
+from runners.gate import ask_gate
 from runners.gpu import gpu_uuids
 from runners.launch.server import LaunchError, Server
 from runners.load.transport import Transport, transport_of
 from runners.report.blocks import torn
+from runners.report.gate_record import GateRecord
 from runners.report.limits import misses
 from runners.report.record import (
     Capacity,
@@ -124,7 +126,8 @@ def live(session: Session, life: Life, folder: Path, say: Say) -> None:
         for cell in life.cells:
             run_cell(kitchen, cell)
         capacities = tuple(_capacity(kitchen, w) for w in session.bakeoff.workloads if w.capacity)
-    write_model(folder / "life.json", _life_record(session, life, server, verified, started, capacities))
+        gate = ask_gate(kitchen)
+    write_model(folder / "life.json", _life_record(session, life, server, verified, started, capacities, gate))
 
 
 def _up(server: Server) -> str:
@@ -187,6 +190,7 @@ def _life_record(
     verified: Verified,
     started: datetime,
     capacities: tuple[Capacity, ...],
+    gate: GateRecord | None,
 ) -> LifeRecord:
     contestant = session.contestants[life.contender.name]
     return LifeRecord(
@@ -209,4 +213,5 @@ def _life_record(
         canary=trace_fields(verified.canary),
         cells=tuple(cell.name for cell in life.cells),
         capacities=capacities,
+        gate=gate,
     )

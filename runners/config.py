@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from engines.contract import Sampling
 from engines.launch import Knobs, Speculation
 from runners.config_base import Count, Name, Strict
+from runners.config_gate import Gate, GateConfig
 from runners.config_judging import SquareConfig
 from runners.config_workload import WorkloadConfig
 from runners.errors import MendableError
@@ -114,6 +115,7 @@ class Bakeoff(Strict):
     seed: Annotated[int, Field(ge=0)] = 0
     output_length: Literal["forced", "natural"] = "forced"
     sampling: SamplingConfig = SamplingConfig()
+    gate: Gate = GateConfig()
 
     @property
     def reference_name(self) -> str:

@@ -17,6 +17,7 @@ from runners.checkpoint import find_checkpoint
 from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
 from runners.config_workload import Span
 from runners.environments import EngineEnvironment, Recipe, Say, ensure, made, read_recipe, recipe_of_folder, recipes
+from runners.gate_task import Question, read_task
 from runners.gpu import described, gpus, holders
 from runners.gpu_preflight import disk_complaints, gpu_complaints
 from runners.images import (
@@ -60,6 +61,7 @@ class Session:
     contestants: Mapping[str, Contestant]
     lives: tuple[Life, ...]
     unsupported: Mapping[str, str]
+    task: tuple[Question, ...] = ()
 
     def plan(self, life: Life, folder: Path, served_name: str) -> Launch:
         """The launch of one life. Raises ConfigError for a knob that the engine lacks."""
@@ -132,6 +134,7 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
     _check_context(bakeoff, checkpoint, source)
     rendering = _rendering(checkpoint, source)
     _check_shortest(bakeoff, rendering, source)
+    task = _task(bakeoff, rendering, source)
     contestants = [_contestant(*choice, bakeoff, checkpoint, source, say) for choice in chosen]
     session = Session(
         bakeoff=bakeoff,
@@ -142,6 +145,7 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
         contestants={c.config.name: c for c in contestants},
         lives=expand(bakeoff),
         unsupported=_unsupported(contestants, checkpoint),
+        task=task,
     )
     launches = [session.plan(life, Path("/nonexistent"), "planned") for life in session.first_lives()]
     if starts and any(command.creates for launch in launches for command in launch.prepare):
@@ -304,6 +308,14 @@ def _check_shortest(bakeoff: Bakeoff, rendering: Rendering, source: str) -> None
             next(Draw(rendering, shortest, bakeoff.sampling_fields(), False, (), ()).prompts())
         except DrawError as error:
             raise ConfigError(f"{source}: {error}") from None
+
+
+def _task(bakeoff: Bakeoff, rendering: Rendering, source: str) -> tuple[Question, ...]:
+    """The questions of the gate's task, if it has one."""
+    if bakeoff.gate is None or bakeoff.gate.task is None:
+        return ()
+    shortest = min(bakeoff.knobs_of(contender).max_model_len for contender in bakeoff.contenders)
+    return read_task(bakeoff.gate.task, shortest - bakeoff.gate.task_tokens, rendering, source)
 
 
 def _rendering(checkpoint: Checkpoint, source: str) -> Rendering:

@@ -104,12 +104,13 @@ def ask_once(
     return fold_all(driven, folding(engine, capabilities, rendering))[0]
 
 
-def folding(engine: Engine, capabilities: Capabilities, rendering: Rendering) -> Folding:
+def folding(engine: Engine, capabilities: Capabilities, rendering: Rendering, *, keeps_text: bool = False) -> Folding:
     """How answers of an engine are read, with what it was found to be able to."""
     return Folding(
         lambda answer, data: engine.fold(answer, data, capabilities),
         ends_by(rendering.tokenizer),
         capabilities.gives_reason,
+        keeps_text,
     )
 
 

@@ -44,6 +44,7 @@ class Folding:
     fold: Fold
     token_ends: TokenEnds | None = None
     needs_reason: bool = True
+    keeps_text: bool = False
 
 
 def fold_all(driven: Driven, folding: Folding) -> list[Trace]:
@@ -104,6 +105,7 @@ def fold_exchange(exchange: Exchange, folding: Folding, split: Split = events) -
         received_bytes=len(body),
         reads=len(ends),
         stamped_reads=len(ends) - unstamped,
+        text=answer.text if folding.keeps_text else None,
     )
     exchange.let_go()
     return trace

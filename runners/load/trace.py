@@ -72,7 +72,7 @@ class Trace:
 
     `server_tokens` is the engine's count, `client_tokens` that of the text by the checkpoint's
     tokenizer, None where the text does not survive decoding. `visible_s` is the first event with text.
-    `engine_times` are on the engine's own clock.
+    `engine_times` are on the engine's own clock. `text` is the answer, where it was asked to be kept.
     `reads` brought body bytes, `stamped_reads` of them with the kernel's stamp.
     """
 
@@ -101,6 +101,7 @@ class Trace:
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
     engine_times: EngineTimes | None = None
+    text: str | None = None
 
     @property
     def tokens(self) -> int:

@@ -28,16 +28,22 @@ class DrawError(MendableError):
 
 @dataclass(frozen=True)
 class Rendering:
-    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn."""
+    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn; `bos` is empty where it has none."""
 
     tokenizer: Any
     before: str
     after: str
     words: tuple[str, ...]
+    bos: str = ""
+
+    def ids(self, text: str) -> list[int]:
+        """A text's tokens, without a BOS."""
+        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return found
 
     def tokens(self, text: str) -> int:
         """Tokens of a text as the engines will count them, without a BOS."""
-        return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        return len(self.ids(text))
 
     def tokens_of_all(self, texts: list[str]) -> list[int]:
         """`tokens` of each text, counted by the tokenizer's own threads."""
@@ -59,7 +65,8 @@ def load_rendering(folder: Path) -> Rendering:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     before, after = _around_message(folder)
-    return Rendering(tokenizer, before, after, _words(tokenizer))
+    bos = _token_text(_json(folder / "tokenizer_config.json").get("bos_token"))
+    return Rendering(tokenizer, before, after, _words(tokenizer), bos)
 
 
 def _around_message(folder: Path) -> tuple[str, str]:

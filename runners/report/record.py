@@ -3,12 +3,12 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from engines.contract import Counters, EngineTimes
 from engines.launch import Launch
@@ -18,19 +18,17 @@ from runners.gpu import GpuUse
 from runners.load.proof import ClientProof
 from runners.load.trace import Timeline, Trace
 from runners.report.columns import batches, list_column, write_table
+from runners.report.gate_record import GateRecord
 from runners.report.metrics import Quantile
+from runners.report.written import Written
 
 SCHEMA_VERSION: Final = 1
-SCALARS: Final = tuple(name for name in Trace.__dataclass_fields__ if name not in ("timeline", "engine_times"))
-"""What a trace has besides times in lists and tuples."""
+SCALARS: Final = tuple(name for name in Trace.__dataclass_fields__ if name not in ("timeline", "engine_times", "text"))
+"""What a trace has besides times in lists and tuples, and its text."""
 LOOKS_FILE: Final = "looks.json"
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Percentiles(_Written):
+class Percentiles(Written):
     """Seconds, over requests due in the window; each with its interval or the reason it has none."""
 
     p50: Quantile
@@ -41,7 +39,7 @@ class Percentiles(_Written):
         return {50: self.p50, 95: self.p95, 99: self.p99}[percent]
 
 
-class Delays(_Written):
+class Delays(Written):
     """Where the time of an average request of the cell went, in seconds. The first three are the engine's own: until
     scheduled, to the first token, to the last; `ttft_s` and `e2e_s` are the client's. What they have more is the
     front end's: HTTP, tokenizing, Triton, the way back."""
@@ -53,7 +51,7 @@ class Delays(_Written):
     e2e_s: float
 
 
-class Flag(_Written):
+class Flag(Written):
     """Something a reader of the cell must know. `no_verdict`: no verdict may rest on this cell."""
 
     code: str
@@ -61,12 +59,12 @@ class Flag(_Written):
     no_verdict: bool = False
 
 
-class Summary(_Written):
+class Summary(Written):
     """What a cell yields. Times in seconds, counts over the whole cell unless said otherwise.
 
     `goodput` is the share of requests due in the window that met every limit of the workload.
     `completed_tokens_per_s` counts the tokens of requests that ended in the window, when they ended;
-    `ttft_engine` and `tpot_engine` are on the engine's own clock.
+    `ttft_engine` and `tpot_engine` are on the engine's own clock. `finish_reasons` are counts of requests done.
     """
 
     requests_due: int
@@ -79,6 +77,7 @@ class Summary(_Written):
     input_tokens: int
     output_tokens: int | None
     client_output_tokens: int | None
+    finish_reasons: Mapping[str, int] = {}
     window_s: float | None
     window_in_e2e: float | None
     requests_in_flight: float | None
@@ -100,7 +99,7 @@ class Summary(_Written):
     flags: tuple[Flag, ...]
 
 
-class Phases(_Written):
+class Phases(Written):
     """Where a cell's time went, in seconds. `overhead_s` is all but warming up and driving."""
 
     warm_up_s: float
@@ -108,7 +107,7 @@ class Phases(_Written):
     overhead_s: float
 
 
-class CellRecord(_Written):
+class CellRecord(Written):
     """One cell: contender x workload x level in one server life. `purpose` tells the levels of the config from
     the probes of a search for capacity."""
 
@@ -136,7 +135,7 @@ class CellRecord(_Written):
     summary: Summary
 
 
-class Probe(_Written):
+class Probe(Written):
     """One level tried, the limit that it missed, or None, and its rate."""
 
     level: int | float
@@ -144,7 +143,7 @@ class Probe(_Written):
     output_tokens_per_s: float | None
 
 
-class Capacity(_Written):
+class Capacity(Written):
     """What the search in one life found: the highest level that met the limits and the lowest that did not."""
 
     workload: str
@@ -154,14 +153,14 @@ class Capacity(_Written):
     probes: tuple[Probe, ...]
 
 
-class LedgerEntry(_Written):
+class LedgerEntry(Written):
     name: str
     value: str | None
     source: str
     kind: str
 
 
-class LifeRecord(_Written):
+class LifeRecord(Written):
     """One server life. Written when it has ended; a life without it is unfinished and redone whole.
 
     Times are ISO 8601 in UTC; `gpus` are the UUIDs of those it was given. `build_s` is what had to be made
@@ -188,9 +187,10 @@ class LifeRecord(_Written):
     canary: dict[str, Any]
     cells: tuple[str, ...]
     capacities: tuple[Capacity, ...] = ()
+    gate: GateRecord | None = None
 
 
-class Unsupported(_Written):
+class Unsupported(Written):
     """A contender whose engine cannot run the checkpoint; it has a row and no cells."""
 
     contender: str
@@ -256,13 +256,13 @@ def _columns(traces: Sequence[Trace]) -> dict[str, Any]:
     return columns
 
 
-class Looks(_Written):
+class Looks(Written):
     """Looks planned ahead: after which blocks verdicts are taken, each at its share of the error."""
 
     after_blocks: tuple[int, ...]
 
 
-class Run(_Written):
+class Run(Written):
     """All finished lives of a results folder, its config and its looks; no `looks`: one, at the end."""
 
     config: dict[str, Any]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a cell's traces and counters to its summary and flags."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -68,6 +69,7 @@ def summarize(measured: Measured) -> Summary:
         input_tokens=sum(t.input_tokens for t in done),
         output_tokens=_sum(done, lambda t: t.server_tokens),
         client_output_tokens=_sum(done, lambda t: t.client_tokens),
+        finish_reasons=Counter(t.finish_reason or "not given" for t in done),
         window_s=window_s,
         window_in_e2e=window_in_e2e,
         requests_in_flight=metrics.in_flight(traces, *window) if window else None,

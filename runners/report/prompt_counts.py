@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What prompt-token counts give away: a BOS more, a template twice, another tokenizer.
+
+`added` are the tokens by which an engine counts each prompt longer than the checkpoint's tokenizer does, which adds no
+special tokens. Special tokens and a template add the same to each; another tokenizer does not.
+"""
+
+from collections.abc import Sequence
+
+
+def told(added: Sequence[int], bos: str | None) -> str:
+    """In words.
+
+    >>> told([1, 1], "<s>"), told([0, 0], "<s>"), told([9, 9], None), told([-3, 0, 14], "<s>")
+    ('1: a BOS', '0', '9: special tokens or a template', "-3 to 14: not the checkpoint's tokenizer")
+    """
+    least, most = min(added), max(added)
+    if least != most:
+        return f"{least} to {most}: not the checkpoint's tokenizer"
+    return f"{most}: {_what(most, bos)}" if most else "0"
+
+
+def against(mine: Sequence[int], theirs: Sequence[int], bos: str | None, reference: str) -> str | None:
+    """Why two contenders did not read the same prompts, or None. An empty `theirs` was not told.
+
+    >>> against([1, 1], [0, 0], "<s>", "a")
+    'adds 1 token to each prompt: a BOS'
+    >>> against([0, 0], [1, 1], "<s>", "a")
+    'a adds 1 token to each prompt: a BOS'
+    >>> against([-3, 14], [0, 0], "<s>", "a")
+    "counts prompts -3 to 14 tokens longer: not the checkpoint's tokenizer"
+    """
+    for who, added in (("", mine), (f"{reference} ", theirs)):
+        if added and min(added) != max(added):
+            return f"{who}counts prompts {told(added, bos)}".replace(": not", " tokens longer: not")
+    more = mine[0] - theirs[0] if mine and theirs else 0
+    if not more:
+        return None
+    who, number = ("", more) if more > 0 else (f"{reference} ", -more)
+    return f"{who}adds {number} token{'s' if number > 1 else ''} to each prompt: {_what(number, bos)}"
+
+
+def _what(number: int, bos: str | None) -> str:
+    """One more is the BOS, where the checkpoint has one: it is what engines add by themselves."""
+    if number == 1:
+        return "a BOS" if bos else "a special token"
+    return "special tokens or a template" if number > 0 else "a part of each is lost"
