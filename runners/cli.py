@@ -98,6 +98,18 @@ def verdicts(
 
 
 @app.command()
+def gate(
+    folder: Path,
+    form: Annotated[str, typer.Option("--format", help="md or json")] = "md",
+) -> None:
+    """Print whether contenders give the reference's answers; needs no server."""
+    from runners.commands import print_gate
+
+    with _refusals():
+        print_gate(folder, form)
+
+
+@app.command()
 def diff(
     before: Path,
     after: Path,

@@ -19,6 +19,8 @@ from runners.preflight import environment_complaints, machine_complaints
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run, decisions_json
 from runners.report.decisions_text import decisions_markdown
+from runners.report.equivalence import equivalence_of
+from runners.report.equivalence_text import equivalence_json, equivalence_markdown
 from runners.report.host import describe_host
 from runners.report.record import Run, read_looks, write_model
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
@@ -28,6 +30,7 @@ from runners.session import Session, open_session
 
 FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json}
 VERDICTS = {"md": decisions_markdown, "json": decisions_json}
+GATES = {"md": equivalence_markdown, "json": equivalence_json}
 
 
 def run_compare(config: Path | None, out: Path | None, caps: Caps | None, *, resume: bool, say: Say) -> None:
@@ -163,6 +166,13 @@ def print_verdicts(folder: Path, form: str) -> None:
     if form not in VERDICTS:
         raise ResultsError(f"--format {form}: unknown; say md or json")
     print(VERDICTS[form](decide_run(read_run(folder))), end="")
+
+
+def print_gate(folder: Path, form: str) -> None:
+    """`bakeoff gate`."""
+    if form not in GATES:
+        raise ResultsError(f"--format {form}: unknown; say md or json")
+    print(GATES[form](equivalence_of(read_run(folder))), end="")
 
 
 def print_engines() -> None:

@@ -79,7 +79,7 @@ def bake_until_decided(session: Session, folder: Path, looks: tuple[int, ...], c
 
 def _decided(folder: Path) -> bool:
     declared = [c for c in decide_run(Run.load(folder)).comparisons if c.level is None]
-    return all(comparison.decided for comparison in declared)
+    return all(comparison.settled for comparison in declared)
 
 
 def cap_reached(bakeoff: Bakeoff, lives: tuple[LifeRecord, ...], caps: Caps) -> str | None:

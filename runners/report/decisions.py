@@ -14,10 +14,11 @@ from runners.report.blocks import exclusions, without_excluded
 from runners.report.capacities import CapacityEstimate, capacities
 from runners.report.costs import Cost, costs
 from runners.report.curves import Point, points
+from runners.report.equivalence import Equivalence, equivalence_of, refusals
 from runners.report.limits import Requirement, requirements
 from runners.report.record import Run
 from runners.report.scatter import Scatter, scatter
-from runners.report.verdicts import Comparison, Crossing, crossings, judge
+from runners.report.verdicts import Comparison, Crossing, crossings, judge, withhold
 
 FEWEST_BLOCKS: Final = 4
 """Below this a comparison is a demo: its intervals are too wide to decide anything usual."""
@@ -33,6 +34,7 @@ class Decisions:
     looks: tuple[int, ...]
     excluded: dict[int, str]
     comparisons: tuple[Comparison, ...]
+    equivalence: tuple[Equivalence, ...]
     crossovers: tuple[Crossing, ...]
     requirements: tuple[Requirement, ...]
     capacities: tuple[CapacityEstimate, ...]
@@ -47,22 +49,30 @@ def decide_run(run: Run) -> Decisions:
     """Pure; needs no server."""
     bakeoff = Bakeoff.model_validate(run.config)
     kept = without_excluded(run)
-    comparisons, scattered = judge(kept), scatter(kept)
+    equivalence = equivalence_of(run)
+    refused = refusals(equivalence)
+    comparisons, scattered = withhold(judge(kept), refused), scatter(kept)
     return Decisions(
         blocks=len({cell.block for cell in run.cells}),
         margin=bakeoff.margin,
         looks=run.looks,
         excluded=exclusions(run),
         comparisons=comparisons,
-        crossovers=crossings(kept),
+        equivalence=equivalence,
+        crossovers=tuple(c for c in crossings(kept) if c.contender not in refused),
         requirements=requirements(kept),
         capacities=capacities(kept),
-        attribution=attribution(kept),
+        attribution=() if refused.keys() & _corners(bakeoff) else attribution(kept),
         curves=points(kept),
         costs=costs(kept),
         scatter=scattered,
-        remarks=tuple(_remarks(run, kept, bakeoff, comparisons, scattered)),
+        remarks=(*_answer_remarks(equivalence), *_remarks(run, kept, bakeoff, comparisons, scattered)),
     )
+
+
+def _corners(bakeoff: Bakeoff) -> set[str]:
+    """Contenders of which a difference would be made up."""
+    return set(bakeoff.square.corners().values()) if bakeoff.square else set()
 
 
 def _remarks(
@@ -91,6 +101,17 @@ def _remarks(
         if c.level is None and c.drift is not None and c.drift_p is not None and c.drift_p <= DRIFT_SHOWS
     ]
     return said
+
+
+def _answer_remarks(found: Sequence[Equivalence]) -> list[str]:
+    """What the gate says of contenders that did not pass it."""
+    others = [e for e in found if e.contender != e.reference]
+    said = [
+        f"{e.contender} does not give {e.reference}'s answers, so that nothing here compares the two: {e.reason}"
+        for e in others
+        if e.passed is False
+    ]
+    return said + [f"{e.contender}: the gate is undecided: {e.reason}" for e in others if e.passed is None]
 
 
 def _listed(blocks: Sequence[int]) -> str:

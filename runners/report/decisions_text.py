@@ -13,6 +13,7 @@ from runners.report.compare import Estimate, Further
 from runners.report.costs import Cost
 from runners.report.curves import Front, Point
 from runners.report.decisions import Decisions
+from runners.report.equivalence_text import equivalence_lines
 from runners.report.limits import Requirement, overall
 from runners.report.scatter import Scatter
 from runners.report.verdicts import Comparison, Crossing
@@ -24,6 +25,7 @@ def decisions_markdown(decisions: Decisions) -> str:
     """Only sections that the run has something for."""
     sections = [
         _section("Verdicts", _verdicts(decisions)),
+        _section("Equivalence", equivalence_lines(decisions.equivalence)),
         _section("Requirements", _requirements(decisions.requirements)),
         _section("Capacity under the limits", _capacities(decisions.capacities)),
         _section("Attribution", _attribution(decisions.attribution)),

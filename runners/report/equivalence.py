@@ -81,6 +81,11 @@ def equivalence_of(run: Run) -> tuple[Equivalence, ...]:
     return tuple(_held(name, reference, starts[name], starts[reference], bakeoff.gate) for name in starts)
 
 
+def refusals(found: Sequence[Equivalence]) -> dict[str, str]:
+    """Why a contender may have no verdict, by its name."""
+    return {e.contender: f"not {e.reference}'s answers ({e.reason})" for e in found if e.passed is False}
+
+
 def _starts(run: Run, contender: str) -> list[GateRecord]:
     lives = sorted((life for life in run.lives if life.contender == contender), key=lambda life: life.block)
     return [life.gate for life in lives if life.gate is not None]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All records of a run as one table: a row per contender, workload and level."""
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,11 @@ from runners.report import markdown
 from runners.report.blocks import exclusions, without_excluded
 from runners.report.compare import geometric_of_all
 from runners.report.decisions import FEWEST_BLOCKS
+from runners.report.equivalence import equivalence_of, refusals
+from runners.report.equivalence_text import in_table
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
-from runners.report.verdicts import Comparison, judge
+from runners.report.verdicts import Comparison, judge, withhold
 
 UNSUPPORTED: Final = "unsupported on this engine"
 PERCENTS: Final[tuple[Literal[50, 95, 99], ...]] = (50, 95, 99)
@@ -38,7 +41,11 @@ def tabulate(run: Run) -> list[Row]:
             if _of(of_workload, contender.name, level)
         ]
         rows += found
-    _judge(rows, judge(kept), bakeoff.reference_name)
+    equivalence = equivalence_of(run)
+    _judge(rows, withhold(judge(kept), refusals(equivalence)), bakeoff.reference_name)
+    for row, one in itertools.product(rows, equivalence):
+        if row["engine"] == one.contender:
+            row |= in_table(one)
     return rows + [_unsupported_row(one, rows[0] if rows else ()) for one in run.unsupported]
 
 
@@ -108,6 +115,8 @@ def _row(cells: Sequence[CellRecord], blocks: int) -> Row:
         "ratio_high": None,
         "p_holm": None,
         "verdict": None,
+        "identical_answers": None,
+        "same_answers": None,
         "flags": _flags(cells, blocks),
     }
 
@@ -200,8 +209,8 @@ MARKDOWN_COLUMNS: Final = (
         "tok/s",
     ),
     *("tok/s whole run", "TTFT p50 ms", "p95", "p99", "TPOT p50 ms", "engine clock TTFT p50 ms", "TPOT p50 ms"),
-    *("E2E p50 ms", "cache hits", "acceptance", "length", "ratio [95%]", "p Holm", "verdict", "build s", "start s"),
-    *("send lag p99 ms", "flags"),
+    *("E2E p50 ms", "cache hits", "acceptance", "length", "same answers", "ratio [95%]", "p Holm", "verdict"),
+    *("build s", "start s", "send lag p99 ms", "flags"),
 )
 
 
@@ -234,6 +243,7 @@ def _cells(row: Row) -> list[str]:
         _percent(row["cache_hit_rate"]),
         _percent(row["acceptance_rate"]),
         _number(row["acceptance_length"], 2),
+        row["same_answers"] or "-",
         _ratio(row),
         _number(row["p_holm"], 3),
         row["verdict"] or "-",

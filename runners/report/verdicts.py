@@ -50,7 +50,7 @@ class Comparison:
     beside it. `p_holm` is adjusted within the workload: among the contenders for the former, among contenders and
     levels for the latter. The interval is that of `confidence`, not adjusted. `with_position`: the term for position
     is in the model. `position_p` and `drift_p`: that position in the block, and the number of the block, do not
-    matter to the log ratio.
+    matter to the log ratio. `withheld`: the contender may have no verdict, whatever it measured.
     """
 
     workload: str
@@ -69,10 +69,16 @@ class Comparison:
     position_p: float | None
     drift: float | None
     drift_p: float | None
+    withheld: bool = False
 
     @property
     def decided(self) -> bool:
         return self.verdict.startswith(("equal", "faster", "slower"))
+
+    @property
+    def settled(self) -> bool:
+        """No further block changes it."""
+        return self.decided or self.withheld
 
 
 def judge(run: Run) -> tuple[Comparison, ...]:
@@ -84,6 +90,16 @@ def judge(run: Run) -> tuple[Comparison, ...]:
         comparison
         for cells in by_primary_metric(run, bakeoff)
         for comparison in judge_pairs(cells, pairs, bakeoff.margin, alpha)
+    )
+
+
+def withhold(comparisons: Sequence[Comparison], against: Mapping[str, str]) -> tuple[Comparison, ...]:
+    """The comparisons, without a verdict for contenders that may have none: `against` maps names to reasons."""
+    return tuple(
+        replace(c, verdict=f"no verdict: {against[c.contender]}", further=None, withheld=True)
+        if c.contender in against
+        else c
+        for c in comparisons
     )
 
 
