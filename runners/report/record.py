@@ -65,6 +65,9 @@ class Summary(Written):
     `goodput` is the share of requests due in the window that met every limit of the workload.
     `completed_tokens_per_s` counts the tokens of requests that ended in the window, when they ended;
     `ttft_engine` and `tpot_engine` are on the engine's own clock. `finish_reasons` are counts of requests done.
+    `cache_expected` is the cache hit rate that the workload's construction implies with the engine's block size;
+    `tokens_per_step` are those that one step of one request yields, `acceptance_by_position` the share of drafts
+    whose first, second ... token was accepted.
     """
 
     requests_due: int
@@ -93,8 +96,11 @@ class Summary(Written):
     goodput: float | None
     delays: Delays | None
     cache_hit_rate: float | None
+    cache_expected: float | None = None
     acceptance_rate: float | None
     acceptance_length: float | None
+    tokens_per_step: float | None = None
+    acceptance_by_position: tuple[float, ...] | None = None
     client: ClientProof
     flags: tuple[Flag, ...]
 
