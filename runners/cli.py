@@ -20,6 +20,10 @@ app = typer.Typer(
 
 Config = Annotated[Path | None, typer.Argument(help="Config file; without one, the demo that fits this machine.")]
 Contender = Annotated[str | None, typer.Argument(help="Only this contender.")]
+Accepted = Annotated[
+    list[str] | None,
+    typer.Option("--accept-unequal", metavar="ROW", help="Give verdicts though contenders differ in this row."),
+]
 
 
 @app.command()
@@ -77,24 +81,38 @@ def verify(config: Path, engine: Contender = None) -> None:
 def table(
     folder: Path,
     form: Annotated[str, typer.Option("--format", help="md, csv or json")] = "md",
+    accept_unequal: Accepted = None,
 ) -> None:
     """Print the table of a results folder; needs no server."""
     from runners.commands import print_table
 
     with _refusals():
-        print_table(folder, form)
+        print_table(folder, form, accept_unequal or ())
 
 
 @app.command()
 def verdicts(
     folder: Path,
     form: Annotated[str, typer.Option("--format", help="md or json")] = "md",
+    accept_unequal: Accepted = None,
 ) -> None:
     """Print what a results folder decides: verdicts, intervals, scatter over lives."""
     from runners.commands import print_verdicts
 
     with _refusals():
-        print_verdicts(folder, form)
+        print_verdicts(folder, form, accept_unequal or ())
+
+
+@app.command()
+def ledger(
+    folder: Path,
+    as_json: Annotated[bool, typer.Option("--json", help="Every row with its sources.")] = False,
+) -> None:
+    """Print what the engines of a results folder had in force, compared row by row; unequal rows first."""
+    from runners.commands import print_ledger
+
+    with _refusals():
+        print_ledger(folder, as_json=as_json)
 
 
 @app.command()

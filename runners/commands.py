@@ -22,6 +22,8 @@ from runners.report.decisions_text import decisions_markdown
 from runners.report.equivalence import equivalence_of
 from runners.report.equivalence_text import equivalence_json, equivalence_markdown
 from runners.report.host import describe_host
+from runners.report.ledger import ledger_of
+from runners.report.ledger_text import ledger_json, ledger_markdown
 from runners.report.record import Run, read_looks, write_model
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
 from runners.results import ResultsError, choose_folder, open_folder
@@ -154,18 +156,24 @@ def _chosen(session: Session, engine: str | None) -> list[Life]:
     return chosen
 
 
-def print_table(folder: Path, form: str) -> None:
+def print_table(folder: Path, form: str, accepted: Sequence[str] = ()) -> None:
     """`bakeoff table`."""
     if form not in FORMATS:
         raise ResultsError(f"--format {form}: unknown; say md, csv or json")
-    print(FORMATS[form](tabulate(read_run(folder))), end="")
+    print(FORMATS[form](tabulate(read_run(folder, accepted))), end="")
 
 
-def print_verdicts(folder: Path, form: str) -> None:
+def print_verdicts(folder: Path, form: str, accepted: Sequence[str] = ()) -> None:
     """`bakeoff verdicts`."""
     if form not in VERDICTS:
         raise ResultsError(f"--format {form}: unknown; say md or json")
-    print(VERDICTS[form](decide_run(read_run(folder))), end="")
+    print(VERDICTS[form](decide_run(read_run(folder, accepted))), end="")
+
+
+def print_ledger(folder: Path, *, as_json: bool) -> None:
+    """`bakeoff ledger`."""
+    rows = ledger_of(read_run(folder))
+    print(ledger_json(rows) if as_json else ledger_markdown(rows), end="")
 
 
 def print_gate(folder: Path, form: str) -> None:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from engines.contract import Sampling
 from engines.launch import Knobs, Speculation
+from engines.ledger_rows import MUST_MATCH
 from runners.config_base import Count, Name, Strict
 from runners.config_gate import Gate, GateConfig
 from runners.config_judging import SquareConfig
@@ -29,6 +30,15 @@ def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 NotEmpty = AfterValidator(_not_empty)
+
+
+def _known_row(name: str) -> str:
+    if name not in MUST_MATCH:
+        raise ValueError(f"no row of the ledger that must match; those are {', '.join(MUST_MATCH)}")
+    return name
+
+
+Row = Annotated[str, AfterValidator(_known_row)]
 
 
 class SpeculationConfig(Strict):
@@ -95,11 +105,13 @@ class SamplingConfig(Strict):
 
 
 class Bakeoff(Strict):
-    """One comparison, as written in its file. Times are in seconds."""
+    """One comparison, as written in its file. Times are in seconds. `declared` are rows of the ledger in which
+    contenders differ on purpose, each with its reason."""
 
     name: Name
     checkpoint: Annotated[str, Field(min_length=1)]
     knobs: KnobsConfig = KnobsConfig()
+    declared: dict[Row, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     contenders: Annotated[tuple[ContenderConfig, ...], NotEmpty]
     reference: str | None = None
     square: SquareConfig | None = None

@@ -102,11 +102,20 @@ class NoResultsError(MendableError):
     """A folder that holds no results."""
 
 
-def read_run(folder: Path) -> Run:
-    """The records of a results folder. Raises NoResultsError, or MixedPlanError where they are not of one plan."""
+def read_run(folder: Path, accepted: Sequence[str] = ()) -> Run:
+    """The records of a results folder; `accepted` rows of the ledger may be unequal. Raises NoResultsError, or
+    MixedPlanError where they are not of one plan."""
     try:
         run = Run.load(folder)
     except FileNotFoundError as error:
         raise NoResultsError(f"{folder} is no results folder: {error.filename} is missing") from None
     check_one_plan(run)
-    return run
+    _check_rows(run, accepted)
+    return run.model_copy(update={"accepted": tuple(accepted)})
+
+
+def _check_rows(run: Run, accepted: Sequence[str]) -> None:
+    known = dict.fromkeys(entry.name for life in run.lives for entry in life.ledger)
+    for name in accepted:
+        if name not in known:
+            raise NoResultsError(f"--accept-unequal {name!r}: the ledger has no such row; it has {', '.join(known)}")

@@ -15,6 +15,7 @@ from runners.report.capacities import CapacityEstimate, capacities
 from runners.report.costs import Cost, costs
 from runners.report.curves import Point, points
 from runners.report.equivalence import Equivalence, equivalence_of, refusals
+from runners.report.ledger import ComparedRow, footnotes, incomparable, ledger_of, remedy
 from runners.report.limits import Requirement, requirements
 from runners.report.record import Run
 from runners.report.scatter import Scatter, scatter
@@ -49,8 +50,8 @@ def decide_run(run: Run) -> Decisions:
     """Pure; needs no server."""
     bakeoff = Bakeoff.model_validate(run.config)
     kept = without_excluded(run)
-    equivalence = equivalence_of(run)
-    refused = refusals(equivalence)
+    equivalence, ledger = equivalence_of(run), ledger_of(kept)
+    refused = without_verdict(equivalence, ledger)
     comparisons, scattered = withhold(judge(kept), refused), scatter(kept)
     return Decisions(
         blocks=len({cell.block for cell in run.cells}),
@@ -66,8 +67,19 @@ def decide_run(run: Run) -> Decisions:
         curves=points(kept),
         costs=costs(kept),
         scatter=scattered,
-        remarks=(*_answer_remarks(equivalence), *_remarks(run, kept, bakeoff, comparisons, scattered)),
+        remarks=(
+            *_unequal_remarks(ledger, bakeoff),
+            *_answer_remarks(equivalence),
+            *_remarks(run, kept, bakeoff, comparisons, scattered),
+        ),
     )
+
+
+def without_verdict(equivalence: Sequence[Equivalence], ledger: Sequence[ComparedRow]) -> dict[str, str]:
+    """Contenders that may have no verdict, each with all that is against one."""
+    against = (incomparable(ledger), refusals(equivalence))
+    names = dict.fromkeys(name for reasons in against for name in reasons)
+    return {name: "; ".join(reasons[name] for reasons in against if name in reasons) for name in names}
 
 
 def _corners(bakeoff: Bakeoff) -> set[str]:
@@ -112,6 +124,17 @@ def _answer_remarks(found: Sequence[Equivalence]) -> list[str]:
         if e.passed is False
     ]
     return said + [f"{e.contender}: the gate is undecided: {e.reason}" for e in others if e.passed is None]
+
+
+def _unequal_remarks(rows: Sequence[ComparedRow], bakeoff: Bakeoff) -> list[str]:
+    """What forbids verdicts, with its remedy; and what is unequal with leave."""
+    reference, allowed = bakeoff.reference_name, [row for row in rows if not row.forbids]
+    said = []
+    for name in (c.name for c in bakeoff.contenders if c.name != reference):
+        refusal = remedy(rows, name, reference)
+        said += [refusal] if refusal else []
+        said += [f"{name} differs from {reference} in {told}" for told in footnotes(allowed, name, reference)]
+    return said
 
 
 def _listed(blocks: Sequence[int]) -> str:

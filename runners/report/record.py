@@ -269,13 +269,15 @@ class Looks(Written):
 
 
 class Run(Written):
-    """All finished lives of a results folder, its config and its looks; no `looks`: one, at the end."""
+    """All finished lives of a results folder, its config and its looks; no `looks`: one, at the end. `accepted` are
+    rows of the ledger that may be unequal though the config does not declare them."""
 
     config: dict[str, Any]
     lives: tuple[LifeRecord, ...]
     cells: tuple[CellRecord, ...]
     unsupported: tuple[Unsupported, ...] = ()
     looks: tuple[int, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> "Run":

@@ -7,14 +7,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
+from engines.contract import RowKind
 from runners.config import Bakeoff
 from runners.config_workload import Level
 from runners.report import markdown
 from runners.report.blocks import exclusions, without_excluded
 from runners.report.compare import geometric_of_all
-from runners.report.decisions import FEWEST_BLOCKS
-from runners.report.equivalence import equivalence_of, refusals
+from runners.report.decisions import FEWEST_BLOCKS, without_verdict
+from runners.report.equivalence import equivalence_of
 from runners.report.equivalence_text import in_table
+from runners.report.ledger import ComparedRow, ledger_of
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
 from runners.report.verdicts import Comparison, judge, withhold
@@ -41,8 +43,9 @@ def tabulate(run: Run) -> list[Row]:
             if _of(of_workload, contender.name, level)
         ]
         rows += found
-    equivalence = equivalence_of(run)
-    _judge(rows, withhold(judge(kept), refusals(equivalence)), bakeoff.reference_name)
+    equivalence, ledger = equivalence_of(run), ledger_of(kept)
+    _judge(rows, withhold(judge(kept), without_verdict(equivalence, ledger)), bakeoff.reference_name)
+    _note_unequal(rows, ledger)
     for row, one in itertools.product(rows, equivalence):
         if row["engine"] == one.contender:
             row |= in_table(one)
@@ -181,6 +184,13 @@ def _judge(rows: Sequence[Row], comparisons: Sequence[Comparison], reference: st
         if comparison.ratio is not None:
             ratio = comparison.ratio
             row["ratio"], row["ratio_low"], row["ratio_high"] = ratio.value, ratio.low, ratio.high
+
+
+def _note_unequal(rows: Sequence[Row], ledger: Sequence[ComparedRow]) -> None:
+    """Footnotes of the ledger: in what a contender is not as the reference."""
+    for row in rows:
+        unequal = [one for one in ledger if one.kind == RowKind.MUST_MATCH and row["engine"] in one.unequal_to]
+        row["flags"] += [f"{one.state}: {one.name}" for one in unequal]
 
 
 def as_csv(rows: Sequence[Row]) -> str:
