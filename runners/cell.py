@@ -21,10 +21,11 @@ from runners.load.drive import drive
 from runners.load.fold import fold_all
 from runners.load.load import Arrivals, Driven, Load
 from runners.load.pacing import constant, gamma
+from runners.load.rendering import Rendering
 from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
 from runners.load.transport import Transport
-from runners.load.workload import Draw, Rendering, fingerprint
+from runners.load.workload import Draw, fingerprint
 from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
 from runners.report.summary import Measured, summarize
 from runners.session import Contestant, Session

@@ -12,8 +12,9 @@ from runners.gate_task import is_right
 from runners.load.drive import drive
 from runners.load.fold import fold_all
 from runners.load.load import Load
+from runners.load.rendering import Rendering
 from runners.load.trace import Trace
-from runners.load.workload import Draw, Rendering
+from runners.load.workload import Draw
 from runners.report.gate_record import GateAnswer, GateRecord, TaskAnswer
 from runners.session import Session
 from runners.verify import folding

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.config import ConfigError
-from runners.load.workload import Rendering
+from runners.load.rendering import Rendering
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 AROUND = " \t.,:;!?\"'`*()[]"

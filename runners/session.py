@@ -32,7 +32,8 @@ from runners.launch.attach import AttachRunner
 from runners.launch.compose import ComposeRunner
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Runner
-from runners.load.workload import Draw, DrawError, Rendering, load_rendering
+from runners.load.rendering import DrawError, Rendering, load_rendering
+from runners.load.workload import Draw
 from runners.places import cache_folder
 
 RUNNERS: Final = ("process", "compose", "attach")

@@ -9,10 +9,10 @@ from runners.launch.server import Server
 from runners.load.drive import drive
 from runners.load.fold import Folding, ends_by, fold_all
 from runners.load.load import Load
+from runners.load.rendering import Rendering
 from runners.load.scrape import ask, tried
 from runners.load.trace import Trace
 from runners.load.transport import Transport
-from runners.load.workload import Rendering
 
 CANARY_LIMIT_S = 300.0
 """The first request may compile kernels."""

@@ -7,7 +7,7 @@ import pytest
 
 from runners.demo_checkpoint import make_demo_checkpoint
 from runners.demo_shapes import SHAPES
-from runners.load.workload import Rendering, load_rendering
+from runners.load.rendering import Rendering, load_rendering
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from engines import llamacpp_openai
 from engines.contract import Call, Counters, Prompt, Sampling
 from runners.launch.server import Server
 from runners.load.load import Load
+from runners.load.rendering import Rendering
 from runners.load.scrape import settled_counters
 from runners.load.transport import transport_of
-from runners.load.workload import Rendering
 from runners.verify import VerifyError, verify
 from runners.warm_up import WarmUpError, warm_up
 

@@ -9,7 +9,8 @@ from tokenizers import Tokenizer
 
 from engines.contract import Prompt, Sampling
 from runners.config_workload import SharedPrefixConfig, Span, WorkloadConfig
-from runners.load.workload import Draw, DrawError, Rendering, fingerprint, load_rendering
+from runners.load.rendering import DrawError, Rendering, load_rendering
+from runners.load.workload import Draw, fingerprint
 
 WORKLOAD = WorkloadConfig(
     name="w", input_tokens=Span(low=60, high=90), output_tokens=Span(low=8, high=16), concurrency=(1,)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint's tokenizer and chat template: texts as engines will see and count them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners.errors import MendableError
+
+
+class DrawError(MendableError):
+    """Prompts of the wanted lengths cannot be made with this checkpoint's tokenizer."""
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn; `bos` is empty where it has none."""
+
+    tokenizer: Any
+    before: str
+    after: str
+    words: tuple[str, ...]
+    bos: str = ""
+
+    def ids(self, text: str) -> list[int]:
+        """A text's tokens, without a BOS."""
+        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+    def tokens(self, text: str) -> int:
+        """Tokens of a text as the engines will count them, without a BOS."""
+        return len(self.ids(text))
+
+    def tokens_of_all(self, texts: list[str]) -> list[int]:
+        """`tokens` of each text, counted by the tokenizer's own threads."""
+        return [len(encoding.ids) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def render(self, content: str) -> str:
+        """One user message, ready for the model to answer."""
+        return self.before + content + self.after
+
+
+def load_rendering(folder: Path) -> Rendering:
+    """Tokenizer and chat template of a checkpoint. Raises DrawError where there is no tokenizer.json."""
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        raise DrawError(f"{path}: missing; a fast tokenizer is needed to draw prompts of known length")
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    before, after = _around_message(folder)
+    bos = _token_text(_json(folder / "tokenizer_config.json").get("bos_token"))
+    return Rendering(tokenizer, before, after, _words(tokenizer), bos)
+
+
+def _around_message(folder: Path) -> tuple[str, str]:
+    """What the template puts before and after a user's message; nothing where there is none."""
+    config = _json(folder / "tokenizer_config.json")
+    template_file = folder / "chat_template.jinja"
+    template = template_file.read_text("utf-8") if template_file.exists() else config.get("chat_template")
+    if not isinstance(template, str):
+        return "", ""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    mark = "\u2063message\u2063"
+    names = {key: _token_text(config.get(key)) for key in ("bos_token", "eos_token")}
+    rendered = environment.from_string(template).render(
+        messages=[{"role": "user", "content": mark}], add_generation_prompt=True, **names
+    )
+    before, found, after = rendered.partition(mark)
+    if not found:
+        raise DrawError(f"{folder}: the chat template does not show the user's message")
+    return (before.removeprefix(names["bos_token"]) if names["bos_token"] else before), after
+
+
+def _token_text(value: Any) -> str:
+    return str(value["content"]) if isinstance(value, dict) else str(value or "")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def _words(tokenizer: Any) -> tuple[str, ...]:
+    """Words with a leading space that are one token each, in the order of their ids."""
+    ids = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
+    texts = tokenizer.decode_batch([[i] for i in ids], skip_special_tokens=False)
+    candidates = [
+        (i, text)
+        for i, text in zip(ids, texts, strict=True)
+        if len(text) > 2 and text[0] == " " and text[1:].isascii() and text[1:].isalpha()
+    ]
+    encoded = tokenizer.encode_batch([text for _, text in candidates], add_special_tokens=False)
+    words = tuple(text for (i, text), e in zip(candidates, encoded, strict=True) if e.ids == [i])
+    if len(words) < 100:
+        raise DrawError("the tokenizer has fewer than 100 words that are one token each; give another checkpoint")
+    return words
