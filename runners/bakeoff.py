@@ -206,6 +206,7 @@ def _life_record(
         started_at=started.isoformat(timespec="seconds"),
         ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
         gpus=gpu_uuids(life.contender.gpus),
+        image_digest=server.image_digest,
         start_up_s=server.start_s,
         build_s=server.build_s,
         capabilities=asdict(verified.capabilities),

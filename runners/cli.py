@@ -82,12 +82,20 @@ def table(
     folder: Path,
     form: Annotated[str, typer.Option("--format", help="md, csv or json")] = "md",
     accept_unequal: Accepted = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="With all columns and notes that a stranger needs.")
+    ] = False,
+    by: Annotated[str | None, typer.Option(help="With --publish: who ran it.")] = None,
 ) -> None:
     """Print the table of a results folder; needs no server."""
     from runners.commands import print_table
+    from runners.publish_command import print_published
 
     with _refusals():
-        print_table(folder, form, accept_unequal or ())
+        if publish:
+            print_published(folder, form, by, accept_unequal or ())
+        else:
+            print_table(folder, form, accept_unequal or ())
 
 
 @app.command()

@@ -149,8 +149,11 @@ def test_the_same_launch_in_a_container_and_out_of_it(
     launches = [(life / "launch.json").read_text().replace(str(life), "LIFE") for life in lives.values()]
     names = [json.loads(text)["links"] for text in launches]
     assert names[0] == names[1]
-    ledgers = [LifeRecord.model_validate_json((life / "life.json").read_text()).ledger for life in lives.values()]
-    assert ledgers[0] == ledgers[1]
+    records = [LifeRecord.model_validate_json((life / "life.json").read_text()) for life in lives.values()]
+    assert records[0].ledger == records[1].ledger
+    assert records[0].image_digest is None
+    assert records[1].image_digest is not None
+    assert records[1].image_digest.startswith("sha256:")
     assert "engine xllamacpp" in (lives["box"] / "engine" / "server.log").read_text()
     assert nothing_is_left()
 

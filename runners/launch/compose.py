@@ -77,6 +77,7 @@ class ComposeRunner:
                 alive=lambda: project.exit_code() is None,
                 log=project.log,
                 build_s=build_seconds(launch.prepare),
+                image_digest=project.digest(),
             )
         except BaseException:
             with suppress(LaunchError):
@@ -102,6 +103,14 @@ class _Project:
             return
         if subprocess.run([container_engine(), "pull", image], stdout=sys.stderr).returncode != 0:
             raise LaunchError(f"the image {image} could not be pulled; see above")
+
+    def digest(self) -> str | None:
+        """What the image is, whatever its tag: its registry's digest, or its own ID where it came from none."""
+        wanted = "{{.Id}} {{json .RepoDigests}}"
+        told = _run([container_engine(), "image", "inspect", "--format", wanted, self.runner.image]).stdout
+        own, _, listed = told.partition(" ")
+        digests = json.loads(listed or "null") or []
+        return next((digest.partition("@")[2] for digest in digests), own.strip() or None)
 
     def compose(self, *arguments: str) -> str:
         """Run the compose command. Raises LaunchError with its own words."""

@@ -20,7 +20,8 @@ class Server:
     """A running engine. `start_s` is the time from its start to ready; None where we did not start it.
     `build_s` is what it took to make, once, the things that the launch keeps; None where it keeps none.
 
-    `alive` says whether it still runs, `log` what it has written so far.
+    `alive` says whether it still runs, `log` what it has written so far. `image_digest` is that of the container image
+    that it runs from, None without one.
     """
 
     url: str
@@ -30,6 +31,7 @@ class Server:
     alive: Callable[[], bool]
     log: Callable[[], str]
     build_s: float | None = None
+    image_digest: str | None = None
 
     def address(self, transport: str) -> str:
         """Where requests go by that transport; only engines with gRPC are asked for another than http."""

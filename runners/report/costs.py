@@ -141,6 +141,13 @@ def joules_per_token(cell: CellRecord) -> float | None:
     return cell.gpu.energy_j / cell.summary.output_tokens
 
 
+def watts(cell: CellRecord) -> float | None:
+    """Mean power of the contender's GPUs together while the cell was driven."""
+    if cell.gpu is None or cell.gpu.energy_j is None or not cell.gpu.seconds:
+        return None
+    return cell.gpu.energy_j / cell.gpu.seconds
+
+
 def _input_rate(cell: CellRecord) -> float | None:
     share, rate = _prompt_share(cell), cell.summary.output_tokens_per_s
     return None if share is None or rate is None else share * rate

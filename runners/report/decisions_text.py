@@ -14,6 +14,7 @@ from runners.report.costs import Cost
 from runners.report.curves import Front, Point
 from runners.report.decisions import Decisions
 from runners.report.equivalence_text import equivalence_lines
+from runners.report.figures import number
 from runners.report.limits import Requirement, overall
 from runners.report.scatter import Scatter
 from runners.report.verdicts import Comparison, Crossing
@@ -82,9 +83,9 @@ def _comparison(c: Comparison) -> list[str]:
         c.workload,
         _all_or(c.level, c.level_kind),
         str(c.ratio.n if c.ratio else 0),
-        _number(c.ratio.value if c.ratio else None, 3),
+        number(c.ratio.value if c.ratio else None, 3),
         _bounds(c.ratio, 3),
-        _number(c.p_holm, 3),
+        number(c.p_holm, 3),
         c.verdict,
         _further(c.further) if c.verdict == "undecided" else "-",
         _slope(c.position, c.position_p) + (" in the model" if c.with_position else ""),
@@ -178,9 +179,9 @@ def _costs(found: Sequence[Cost]) -> list[str]:
             _estimate(c.per_million_output, 3),
             _estimate(c.per_million_input, 3),
             _estimate(c.joules_per_output_token, 3),
-            _number(c.start_up_s, 1),
-            _number(c.build_s, 1),
-            _number(c.caught_up_s, 0),
+            number(c.start_up_s, 1),
+            number(c.build_s, 1),
+            number(c.caught_up_s, 0),
         ]
         for c in found
     ]
@@ -211,10 +212,6 @@ def _slope(log: float | None, p: float | None) -> str:
 
 def _all_or(level: float | None, kind: LevelKind) -> str:
     return "all" if level is None else str(Level(kind, level))
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _bounds(estimate: Estimate | None, digits: int, scale: float = 1.0) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from runners.report import markdown
 from runners.report.equivalence import Equivalence
+from runners.report.figures import percentage
 
 COLUMNS: Final = (
     *("contender", "prompts", "starts", "identical", "agreed", "own identical", "first difference", "length"),
@@ -39,9 +40,9 @@ def _cells(e: Equivalence) -> list[str]:
         e.contender,
         str(e.prompts),
         str(e.starts),
-        _percent(e.identical),
-        _percent(e.agreed),
-        _percent(e.own_identical),
+        percentage(e.identical),
+        percentage(e.agreed),
+        percentage(e.own_identical),
         "-" if e.first_divergence is None else f"{e.first_divergence:g}",
         "-" if e.length_ratio is None else f"{e.length_ratio:.2f}",
         reasons or "-",
@@ -55,7 +56,7 @@ def in_table(e: Equivalence) -> dict[str, float | str | None]:
     """Columns of the table: the share of answers that are the reference's, the reference's own from start to start."""
     is_reference = e.contender == e.reference
     share = e.reference_identical if is_reference else e.identical
-    told = [*([] if share is None else [_percent(share)]), *([] if is_reference else [outcome(e)])]
+    told = [*([] if share is None else [percentage(share)]), *([] if is_reference else [outcome(e)])]
     return {"identical_answers": share, "same_answers": ", ".join(told) or None}
 
 
@@ -64,10 +65,6 @@ def outcome(e: Equivalence) -> str:
     if e.contender == e.reference:
         return "-"
     return {True: "pass", False: "FAIL", None: "undecided"}[e.passed]
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 def equivalence_json(found: Sequence[Equivalence]) -> str:

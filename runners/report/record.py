@@ -186,6 +186,7 @@ class LifeRecord(Written):
     started_at: str
     ended_at: str
     gpus: tuple[str, ...]
+    image_digest: str | None = None
     start_up_s: float | None
     build_s: float | None
     capabilities: dict[str, Any]

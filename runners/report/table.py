@@ -3,7 +3,6 @@
 
 import itertools
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
@@ -16,6 +15,7 @@ from runners.report.compare import geometric_of_all
 from runners.report.decisions import FEWEST_BLOCKS, without_verdict
 from runners.report.equivalence import equivalence_of
 from runners.report.equivalence_text import in_table
+from runners.report.figures import number, percentage, whole
 from runners.report.ledger import ComparedRow, ledger_of
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
@@ -130,7 +130,10 @@ def _percentile_columns(name: str, found: Sequence[Percentiles | None]) -> Row:
     for percent in PERCENTS:
         quantiles = [None if p is None else p.at(percent) for p in found]
         reasons = [q.reason for q in quantiles if q is not None and q.reason]
-        columns[f"{name}_p{percent}_s"] = _value([q.value if q else None for q in quantiles])
+        mean = geometric_of_all([q.value if q else None for q in quantiles])
+        columns[f"{name}_p{percent}_s"] = mean.value if mean else None
+        columns[f"{name}_p{percent}_low_s"] = mean.low if mean else None
+        columns[f"{name}_p{percent}_high_s"] = mean.high if mean else None
         columns[f"{name}_p{percent}_reason"] = reasons[0] if reasons else None
     return columns
 
@@ -241,46 +244,35 @@ def _cells(row: Row) -> list[str]:
         str(row["blocks"]),
         f"{row['requests_done']} / {row['requests_due']}",
         str(row["requests_failed"]),
-        f"{_whole(row['prompt_tokens'])} / {_whole(row['output_tokens'])}",
+        f"{whole(row['prompt_tokens'])} / {whole(row['output_tokens'])}",
         str(row["token_mismatches"]),
-        _number(row["output_tokens_per_s"], 0),
-        _number(row["output_tokens_per_s_whole_run"], 0),
-        *(_milliseconds(row, f"ttft_visible_{p}") for p in ("p50", "p95", "p99")),
-        _milliseconds(row, "tpot_p50"),
-        _milliseconds(row, "ttft_engine_p50"),
-        _milliseconds(row, "tpot_engine_p50"),
-        _milliseconds(row, "e2e_p50"),
-        _percent(row["cache_hit_rate"]),
-        _percent(row["acceptance_rate"]),
-        _number(row["acceptance_length"], 2),
+        number(row["output_tokens_per_s"], 0),
+        number(row["output_tokens_per_s_whole_run"], 0),
+        *(milliseconds(row, f"ttft_visible_{p}") for p in ("p50", "p95", "p99")),
+        milliseconds(row, "tpot_p50"),
+        milliseconds(row, "ttft_engine_p50"),
+        milliseconds(row, "tpot_engine_p50"),
+        milliseconds(row, "e2e_p50"),
+        percentage(row["cache_hit_rate"]),
+        percentage(row["acceptance_rate"]),
+        number(row["acceptance_length"], 2),
         row["same_answers"] or "-",
         _ratio(row),
-        _number(row["p_holm"], 3),
+        number(row["p_holm"], 3),
         row["verdict"] or "-",
-        _number(row["build_s"], 1),
-        _number(row["start_up_s"], 1),
-        _number(row["send_lag_p99_s"], 2, 1e3),
+        number(row["build_s"], 1),
+        number(row["start_up_s"], 1),
+        number(row["send_lag_p99_s"], 2, 1e3),
         "; ".join(row["flags"]) or "-",
     ]
 
 
-def _whole(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _number(value: float | None, digits: int, scale: float = 1.0) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value * scale:.{digits}f}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _milliseconds(row: Row, name: str) -> str:
+def milliseconds(row: Row, name: str) -> str:
+    """A percentile, or the reason why there is none."""
     reason = row[f"{name}_reason"]
     if row[f"{name}_s"] is None and reason:
         return next((known for known in ("n too small", "one event") if reason.startswith(known)), "failed")
-    return _number(row[f"{name}_s"], 1, 1e3)
+    return number(row[f"{name}_s"], 1, 1e3)
 
 
 def _ratio(row: Row) -> str:
