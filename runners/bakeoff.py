@@ -63,6 +63,13 @@ def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> Non
             _note_unsupported(session, folder, life.contender.name, told)
 
 
+def missing_blocks(lives: Sequence[Life], folder: Path, most: int | None) -> tuple[Life, ...]:
+    """The lives of the first `most` blocks that are not whole in the folder; of all without a limit."""
+    able = [life for life in lives if not _unsupported_note(folder, life.contender.name).exists()]
+    blocks = list(dict.fromkeys(life.block for life in able if not _finished(folder, life)))[:most]
+    return tuple(life for life in lives if life.block in blocks)
+
+
 def _told_unsupported(session: Session, life: Life, error: LaunchError) -> str | None:
     """What the engine said, where it ended since it does not know the checkpoint's architecture."""
     words = session.contestants[life.contender.name].engine.unsupported_words

@@ -31,6 +31,7 @@ def compare(
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what is missing in OUT.")] = False,
+    next_blocks: Annotated[int | None, typer.Option(min=1, help="Run so many of the missing blocks, then stop.")] = None,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Look after 4, 6 and 10 blocks and stop once it is decided.")
     ] = False,
@@ -41,10 +42,13 @@ def compare(
     """Run a comparison, write its records, print table and verdicts."""
     from runners.commands import run_compare
     from runners.looks import Caps
+    from runners.results import ResultsError
 
     with _refusals():
         caps = _caps(most_blocks, most_hours, most_cost, until_decided=until_decided)
-        run_compare(config, out, Caps(*caps) if caps else None, resume=resume, say=_say())
+        if caps and next_blocks:
+            raise ResultsError("--next-blocks runs what is planned; with --until-decided use --most-blocks")
+        run_compare(config, out, Caps(*caps) if caps else None, next_blocks, resume=resume, say=_say())
 
 
 def _caps(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
-from runners.bakeoff import bake, transport_to, verified_server
+from runners.bakeoff import bake, missing_blocks, transport_to, verified_server
 from runners.cells import Life
 from runners.config import ConfigError, config_text
 from runners.environments import MakeError, Say, made, recipes
@@ -35,8 +35,10 @@ VERDICTS = {"md": decisions_markdown, "json": decisions_json}
 GATES = {"md": equivalence_markdown, "json": equivalence_json}
 
 
-def run_compare(config: Path | None, out: Path | None, caps: Caps | None, *, resume: bool, say: Say) -> None:
-    """`bakeoff compare`; with caps until it is decided."""
+def run_compare(
+    config: Path | None, out: Path | None, caps: Caps | None, next_blocks: int | None, *, resume: bool, say: Say
+) -> None:
+    """`bakeoff compare`; with caps until it is decided, with `next_blocks` so many of the missing blocks."""
     session = _open(config, say) if config else _demo_session(say)
     if caps:
         check_caps(session.bakeoff, caps)
@@ -44,8 +46,9 @@ def run_compare(config: Path | None, out: Path | None, caps: Caps | None, *, res
     environments = {c.environment.recipe.name: c.environment for c in session.contestants.values() if c.environment}
     open_folder(folder, session.text, describe_host(session.checkpoint, environments), resume=resume)
     if caps is None and not read_looks(folder):
-        say(f"results go to {folder}; {_expected(session, session.lives)}")
-        bake(session, session.lives, folder, say)
+        lives = missing_blocks(session.lives, folder, next_blocks)
+        say(f"results go to {folder}; {_expected(session, lives)}")
+        bake(session, lives, folder, say)
     else:
         caps = caps or Caps()
         looks = plan_looks(folder, caps, resume=resume)

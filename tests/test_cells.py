@@ -3,10 +3,12 @@
 
 from collections import Counter
 from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 import yaml
 
+from runners.bakeoff import missing_blocks
 from runners.cells import balanced, block_orders, expand
 from runners.config import parse_config
 from tests.test_config import GOOD
@@ -46,3 +48,21 @@ def test_the_seed_draws_the_order_and_more_blocks_only_add() -> None:
     first = list(islice(block_orders(3, 1), 6))
     assert list(islice(block_orders(3, 1), 10))[:6] == first
     assert any(list(islice(block_orders(3, seed), 6)) != first for seed in range(2, 6))
+
+
+def test_the_next_blocks_are_the_first_that_are_not_whole(tmp_path: Path) -> None:
+    lives = expand(parse_config(yaml.safe_dump({**GOOD, "blocks": 4}), "x"))
+
+    def mark(name: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    for life in (lives[0], lives[1], lives[4]):
+        mark(f"lives/{life.name}/life.json")
+    assert [life.block for life in missing_blocks(lives, tmp_path, 2)] == [2, 2, 3, 3]
+    assert [life.block for life in missing_blocks(lives, tmp_path, None)] == [2, 2, 3, 3, 4, 4]
+    mark("unsupported/a.json")
+    mark(f"lives/b{2:02d}-b/life.json")
+    mark(f"lives/b{3:02d}-b/life.json")
+    assert [life.block for life in missing_blocks(lives, tmp_path, 1)] == [4, 4]
