@@ -31,7 +31,7 @@ def compare(
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what is missing in OUT.")] = False,
-    next_blocks: Annotated[int | None, typer.Option(min=1, help="Run so many of the missing blocks, then stop.")] = None,
+    next_blocks: Annotated[int | None, typer.Option(min=1, help="So many of the missing blocks, then stop.")] = None,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Look after 4, 6 and 10 blocks and stop once it is decided.")
     ] = False,
