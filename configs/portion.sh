@@ -5,9 +5,9 @@
 #
 #   portion.sh CONFIG RESULTS BACK [BLOCKS]      BLOCKS (1): of those missing, how many this visit has time for
 #
-# RESULTS is the folder of the comparison; where a visit has to go on with an earlier one, unpack what that handed
-# back there first. BACK gets records.tar.gz (all but traces, each time) and PIECES pieces of the traces that were not
-# handed back yet: join them in order of their names, they are one tar for each server life.
+# RESULTS is the folder of the comparison; to go on with an earlier visit, unpack its records.tar.gz there first. BACK
+# gets records.tar.gz, all but traces, and PIECES pieces of the traces that were not handed back yet: joined in order
+# of their names, they are one tar for each server life. To begin anew on the same host, remove RESULTS.portion.
 #
 # BAKEOFF (bakeoff): the command.   WAIT_S (500): how long a call lasts.   PIECES (3), PIECE_MIB (15): what fits back.
 set -euo pipefail
@@ -25,7 +25,8 @@ start() {
 }
 
 hand_back() {
-  tar -C "$results" -czf "$back/records.tar.gz" --exclude='*.parquet' --exclude='.*.part' .
+  # The server's log may grow meanwhile: tar says 1 then.
+  tar -C "$results" -czf "$back/records.tar.gz" --exclude='*.parquet' --exclude='.*.part' . || [ $? -eq 1 ]
   for life in "$results"/lives/*/life.json; do
     [ -e "$life" ] || continue
     name=$(basename "$(dirname "$life")")
