@@ -149,7 +149,8 @@ class Prompt:
     """One request before it is encoded for an engine.
 
     `text` is rendered with the checkpoint's template, without a leading BOS; `input_tokens` is the
-    count by the checkpoint's tokenizer. `forced`: the answer must have exactly `max_tokens`.
+    count by the checkpoint's tokenizer. `forced`: the answer must have exactly `max_tokens`. `reused_tokens`: as many
+    of its first tokens were sent before, by construction; None where it was not constructed.
     """
 
     text: str
@@ -157,6 +158,7 @@ class Prompt:
     max_tokens: int
     forced: bool
     sampling: Sampling
+    reused_tokens: int | None = None
 
 
 @dataclass(frozen=True)

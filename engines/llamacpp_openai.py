@@ -49,6 +49,7 @@ def read(evidence: Evidence) -> Reading:
         forces_length=True,
         reports_cached_tokens=True,
         speculates=llamacpp_settings.speculation_in(evidence.log) not in (None, "NONE"),
+        notes=(llamacpp_settings.BY_SLOT,),
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)
     return Reading(capabilities, llamacpp_settings.ledger(evidence.log, version), counters)

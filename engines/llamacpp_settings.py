@@ -64,6 +64,11 @@ def _refuse_unknown(knobs: Knobs) -> None:
         raise PlanError(f"knobs.speculation.kind: llama.cpp is planned with ngram here, not {knobs.speculation.kind}")
 
 
+BY_SLOT: Final = "prefix cache by slot"
+"""A slot reuses what its own last prompt shares with the next one, token by token; there are no blocks, so that no
+hit rate follows from the prompts."""
+
+
 def settings_text(values: dict[str, Any]) -> str:
     return json.dumps(values, indent=2, sort_keys=True) + "\n"
 

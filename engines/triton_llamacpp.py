@@ -33,6 +33,7 @@ def read(evidence: Evidence) -> Reading:
         engine_version=version,
         max_model_len=int(max_len) if max_len else None,
         speculates=llamacpp_settings.speculation_in(evidence.log) not in (None, "NONE"),
+        notes=(llamacpp_settings.BY_SLOT,),
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)
     return Reading(capabilities, ledger, counters)

@@ -37,7 +37,12 @@ def engine_page(evidence: Evidence) -> str:
 
 
 def capabilities(
-    evidence: Evidence, *, engine_version: str | None, max_model_len: int | None, speculates: bool
+    evidence: Evidence,
+    *,
+    engine_version: str | None,
+    max_model_len: int | None,
+    speculates: bool,
+    notes: tuple[str, ...] = (),
 ) -> Capabilities:
     """What server and model answer about themselves; the served name is the model's."""
     server = json.loads(evidence.answers.get("server") or "{}")
@@ -52,6 +57,7 @@ def capabilities(
         forces_length=True,
         reports_cached_tokens=CACHED in outputs,
         speculates=speculates,
+        notes=notes,
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cell: warm up, settle, drive, settle, sum up, write."""
+"""One cell: warm up, fill the cache, settle, drive, settle, sum up, write."""
 
 import math
 import time
@@ -26,11 +26,12 @@ from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
 from runners.load.transport import Transport
 from runners.load.workload import Draw, fingerprint
+from runners.report.caching import prefix_cache
 from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
 from runners.report.summary import Measured, summarize
 from runners.session import Contestant, Session
 from runners.verify import Verified, ask_once, folding
-from runners.warm_up import warm_up
+from runners.warm_up import prime, warm_up
 
 WINDOW_E2E = 12.0
 """The window lasts at least so many mean request times, two more than a verdict needs: the mean is
@@ -84,12 +85,13 @@ class Kitchen:
 
 
 def run_cell(kitchen: Kitchen, cell: Cell) -> Summary:
-    """Warm up, settle, drive, settle, sum up, write."""
+    """Warm up, fill the cache, settle, drive, settle, sum up, write."""
     clock = _Stopwatch()
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with clock.phase("warm-up"):
         load, prompts = _warm_up_load(kitchen, cell), draw(kitchen.session, cell, "warm-up").prompts()
         request_s = warm_up(load, prompts, kitchen.encode, kitchen.transport)
+        prime(load, draw(kitchen.session, cell, "primers").primers(), kitchen.encode, kitchen.transport)
     before = kitchen.counters(None)
     load = _load(kitchen, cell, request_s)
     window_s = max(load.window_s, load.window_e2e * request_s)
@@ -171,8 +173,9 @@ def _summary(
     kitchen: Kitchen, cell: Cell, driven: Driven, traces: list[Trace], before: Counters, after: Counters
 ) -> Summary:
     margin = kitchen.session.bakeoff.margin
-    capabilities = kitchen.verified.capabilities
-    return summarize(Measured(cell.workload, cell.level, margin, driven, traces, capabilities, before, after))
+    verified = kitchen.verified
+    capabilities, cache = verified.capabilities, prefix_cache(verified.ledger)
+    return summarize(Measured(cell.workload, cell.level, margin, driven, traces, capabilities, before, after, cache))
 
 
 def _record(

@@ -168,18 +168,11 @@ class Bakeoff(Strict):
             if key not in written:
                 raise ValueError(f"knobs.{key}: not set; every engine has another default, so say it")
         for workload in self.workloads:
-            longest = workload.input_tokens.high + workload.output_tokens.high
-            if longest > written["max_model_len"]:
-                raise ValueError(
-                    f"workloads.{workload.name}: prompt and answer may take {longest} tokens, more than "
-                    f"knobs.max_model_len {written['max_model_len']}; shorten them or raise it"
-                )
-            prefix = workload.shared_prefix
-            if prefix and prefix.tokens >= workload.input_tokens.low:
-                raise ValueError(
-                    f"workloads.{workload.name}.shared_prefix.tokens: {prefix.tokens} leaves nothing of "
-                    f"the shortest prompt, {workload.input_tokens.low}; make it smaller"
-                )
+            misfit = workload.misfit(
+                written["max_model_len"], written.get("block_size"), written.get("kv_cache_tokens")
+            )
+            if misfit is not None:
+                raise ValueError(f"workloads.{workload.name}{misfit}")
 
 
 def _written(knobs: KnobsConfig) -> dict[str, Any]:

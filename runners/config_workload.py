@@ -32,10 +32,16 @@ Lengths = Annotated[Span, BeforeValidator(_span)]
 
 
 class SharedPrefixConfig(Strict):
-    """`count` different openings of `tokens` tokens; each prompt starts with one of them."""
+    """`count` different openings of `tokens` tokens, template included; a `share` of the prompts start with one.
+
+    `round-robin` takes the openings in turn and spreads the prompts that share evenly, so that count / share - 1
+    other prompts lie between two uses of an opening (to the next whole number); `drawn` does so on average.
+    """
 
     tokens: Count
     count: Count
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    order: Literal["drawn", "round-robin"] = "drawn"
 
 
 LevelKind = Literal["concurrency", "rate"]
@@ -90,6 +96,34 @@ class WorkloadConfig(Strict):
     def limits_at(self, level: Level) -> tuple[LimitConfig, ...]:
         """The limits that hold at a level."""
         return tuple(x for x in self.limits if x.everywhere or x.at == (level.kind, level.value))
+
+    def misfit(self, max_model_len: int, block_size: int | None, kv_cache_tokens: int | None) -> str | None:
+        """Why the workload cannot be asked of an engine with these settings, in tokens; None where it can."""
+        longest = self.input_tokens.high + self.output_tokens.high
+        if longest > max_model_len:
+            return (
+                f": prompt and answer may take {longest} tokens, more than knobs.max_model_len {max_model_len}; "
+                "shorten them or raise it"
+            )
+        prefix = self.shared_prefix
+        if prefix is None:
+            return None
+        if prefix.tokens >= self.input_tokens.low:
+            return (
+                f".shared_prefix.tokens: {prefix.tokens} leaves nothing of the shortest prompt, "
+                f"{self.input_tokens.low}; make it smaller"
+            )
+        if block_size is not None and prefix.tokens < block_size:
+            return (
+                f".shared_prefix.tokens: {prefix.tokens} fill no block of knobs.block_size {block_size}, and only "
+                "full blocks are reused; make it larger"
+            )
+        if kv_cache_tokens is not None and prefix.tokens * prefix.count > kv_cache_tokens:
+            return (
+                f".shared_prefix.count: {prefix.count} openings of {prefix.tokens} tokens are more than "
+                f"knobs.kv_cache_tokens {kv_cache_tokens} can keep; take fewer"
+            )
+        return None
 
     @model_validator(mode="after")
     def _driven(self) -> Self:

@@ -301,12 +301,13 @@ def _check_context(bakeoff: Bakeoff, checkpoint: Checkpoint, source: str) -> Non
 
 
 def _check_shortest(bakeoff: Bakeoff, rendering: Rendering, source: str) -> None:
-    """The shortest prompt that a workload may draw has room for template and shared opening."""
+    """The shortest prompt that a workload may draw has room for the template, and for each shared opening."""
     for workload in bakeoff.workloads:
         low = workload.input_tokens.low
         shortest = workload.model_copy(update={"input_tokens": Span(low=low, high=low)})
         try:
-            next(Draw(rendering, shortest, bakeoff.sampling_fields(), False, (), ()).prompts())
+            draw = Draw(rendering, shortest, bakeoff.sampling_fields(), False, (), ())
+            _ = draw.primers(), next(draw.prompts())
         except DrawError as error:
             raise ConfigError(f"{source}: {error}") from None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warms an engine up at one level with prompts of its own, until request times settle."""
+"""Warms an engine up at one level with prompts of its own, until request times settle, and fills its prefix cache."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -30,6 +30,17 @@ def warm_up(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Tr
             break
         previous = spread_s = mean_s
     return mean_s
+
+
+def prime(load: Load, prompts: Sequence[Prompt], encode: Encode, transport: Transport) -> None:
+    """Each prompt once, so that what later prompts share with it is known. Raises WarmUpError where one fails."""
+    if not prompts:
+        return
+    driven = drive(replace(load, spread_s=0.0, requests=len(prompts)), iter(prompts), encode, transport)
+    failed = [e for e in driven.exchanges if e.error is not None or e.status != 200]
+    if failed or len(driven.exchanges) < len(prompts):
+        first = f"; the first: {failed[0].error or f'HTTP {failed[0].status}'}" if failed else ""
+        raise WarmUpError(f"{len(failed)} of {len(prompts)} prompts that fill the prefix cache failed{first}")
 
 
 def _round(load: Load, prompts: Iterator[Prompt], encode: Encode, transport: Transport) -> float:

@@ -18,6 +18,7 @@ GOOD: dict[str, Any] = {
     "contenders": [{"name": "a", "engine": "llamacpp_openai"}, {"name": "b", "engine": "triton_llamacpp"}],
     "workloads": [{"name": "w", "input_tokens": 64, "output_tokens": {"low": 8, "high": 16}, "concurrency": [1, 2]}],
 }
+SHARED = {"tokens": 16, "count": 4}
 
 
 def written(**changes: Any) -> str:
@@ -51,6 +52,20 @@ def refusal(text: str) -> str:
         ({"workloads": workload(input_tokens=-5)}, "workloads.0.input_tokens.low: -5: Input should be greater than 0"),
         ({"workloads": workload(concurrency=[0])}, "workloads.0.concurrency.0: 0: Input should be greater than 0"),
         ({"workloads": workload(shared_prefix={"tokens": 64, "count": 1})}, "shared_prefix.tokens: 64 leaves nothing"),
+        ({"workloads": workload(shared_prefix=SHARED | {"share": 0})}, "share: 0: Input should be greater than 0"),
+        (
+            {"workloads": workload(shared_prefix=SHARED | {"share": 1.2})},
+            "share: 1.2: Input should be less than",
+        ),
+        ({"workloads": workload(shared_prefix=SHARED | {"order": "lru"})}, "order: 'lru': Input should be 'drawn' or"),
+        (
+            {"knobs": {**GOOD["knobs"], "block_size": 32}, "workloads": workload(shared_prefix=SHARED)},
+            "bad.yaml: workloads.w.shared_prefix.tokens: 16 fill no block of knobs.block_size 32",
+        ),
+        (
+            {"knobs": {**GOOD["knobs"], "kv_cache_tokens": 63}, "workloads": workload(shared_prefix=SHARED)},
+            "bad.yaml: workloads.w.shared_prefix.count: 4 openings of 16 tokens are more than knobs.kv_cache_tokens 63",
+        ),
         ({"workloads": workload(concurrency=[])}, "workloads.w: no level; give concurrency, rates, or both"),
         ({"workloads": workload(rates=[0])}, "workloads.0.rates.0: 0: Input should be greater than 0"),
         ({"workloads": workload(arrivals="gamma")}, "workloads.w.burstiness: belongs to arrivals: gamma"),

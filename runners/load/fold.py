@@ -106,6 +106,7 @@ def fold_exchange(exchange: Exchange, folding: Folding, split: Split = events) -
         reads=len(ends),
         stamped_reads=len(ends) - unstamped,
         text=answer.text if folding.keeps_text else None,
+        reused_tokens=exchange.prompt.reused_tokens,
     )
     exchange.let_go()
     return trace

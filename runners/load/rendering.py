@@ -2,6 +2,7 @@
 """A checkpoint's tokenizer and chat template: texts as engines will see and count them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,13 @@ def _words(tokenizer: Any) -> tuple[str, ...]:
     if len(words) < 100:
         raise DrawError("the tokenizer has fewer than 100 words that are one token each; give another checkpoint")
     return words
+
+
+def in_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts start with alike.
+
+    >>> in_common([5, 6, 7], [5, 6, 8, 9]), in_common([5], [5, 6])
+    (2, 1)
+    """
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -73,7 +73,7 @@ class Trace:
     `server_tokens` is the engine's count, `client_tokens` that of the text by the checkpoint's
     tokenizer, None where the text does not survive decoding. `visible_s` is the first event with text.
     `engine_times` are on the engine's own clock. `text` is the answer, where it was asked to be kept.
-    `reads` brought body bytes, `stamped_reads` of them with the kernel's stamp.
+    `reused_tokens` is the prompt's. `reads` brought body bytes, `stamped_reads` of them with the kernel's stamp.
     """
 
     index: int
@@ -102,6 +102,7 @@ class Trace:
     accepted_tokens: int | None = None
     engine_times: EngineTimes | None = None
     text: str | None = None
+    reused_tokens: int | None = None
 
     @property
     def tokens(self) -> int:

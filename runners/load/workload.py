@@ -8,15 +8,27 @@ bytes go to every engine. A leading BOS is stripped: each engine adds its own.
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, cycle, islice
+from math import floor
 
 from engines.contract import Prompt, Sampling
 from runners.config_workload import WorkloadConfig
-from runners.load.rendering import DrawError, Rendering
+from runners.load.rendering import DrawError, Rendering, in_common
 
 MOST_TRIES = 12
 BATCH = 64
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How prompts start behind the template's own opening. It takes `taken` tokens with the template around it; their
+    first `reused` tokens are those of every prompt that starts so."""
+
+    text: str
+    taken: int
+    reused: int
 
 
 @dataclass(frozen=True)
@@ -33,52 +45,73 @@ class Draw:
     def prompts(self) -> Iterator[Prompt]:
         """Lengths and words by `seed`; shared openings, where the workload has them, by `prefix_seed`."""
         chance = random.Random(repr(self.seed))
-        prefixes = self._prefixes()
+        openings = self._openings(chance)
         while True:
-            yield from self._batch(chance, prefixes)
+            yield from self._batch(chance, openings)
 
-    def _batch(self, chance: random.Random, prefixes: Mapping[str, int]) -> list[Prompt]:
+    def primers(self) -> list[Prompt]:
+        """One short prompt for each shared opening: what has to be sent before it can be reused."""
+        chance = random.Random(repr((*self.seed, "primers")))
+        shortest = self.workload.input_tokens.low
+        return [
+            self._prompt(self._mended(chance, opening, shortest), opening, shortest, 1) for opening in self._shared()
+        ]
+
+    def _batch(self, chance: random.Random, openings: Iterator[Opening]) -> list[Prompt]:
         """BATCH prompts whose tokens are counted together, which is faster than one by one."""
         wanted = [self._lengths(chance) for _ in range(BATCH)]
-        openings = [chance.choice(list(prefixes)) for _ in wanted]
+        chosen = list(islice(openings, BATCH))
         texts = [
-            self._text(chance, opening, total - prefixes[opening])
-            for (total, _), opening in zip(wanted, openings, strict=True)
+            self._text(chance, opening, total - opening.taken)
+            for (total, _), opening in zip(wanted, chosen, strict=True)
         ]
         counts = self.rendering.tokens_of_all(texts)
         return [
-            self._prompt(
-                text if count == total else self._mended(chance, opening, total, prefixes[opening]), total, answer
-            )
-            for text, count, opening, (total, answer) in zip(texts, counts, openings, wanted, strict=True)
+            self._prompt(text if count == total else self._mended(chance, opening, total), opening, total, answer)
+            for text, count, opening, (total, answer) in zip(texts, counts, chosen, wanted, strict=True)
         ]
 
     def _lengths(self, chance: random.Random) -> tuple[int, int]:
         asked, answered = self.workload.input_tokens, self.workload.output_tokens
         return chance.randint(asked.low, asked.high), chance.randint(answered.low, answered.high)
 
-    def _prompt(self, text: str, total: int, answer: int) -> Prompt:
-        return Prompt(text, total, answer, self.forced, self.sampling)
+    def _prompt(self, text: str, opening: Opening, total: int, answer: int) -> Prompt:
+        return Prompt(text, total, answer, self.forced, self.sampling, opening.reused)
 
-    def _prefixes(self) -> Mapping[str, int]:
-        """Openings, with the tokens that each takes together with the template around it.
+    def _openings(self, chance: random.Random) -> Iterator[Opening]:
+        """The opening of each prompt, the template's own alone where it shares no other."""
+        plain, shared, config = self._opening(""), self._shared(), self.workload.shared_prefix
+        in_turn = cycle(shared)
+        for number in count():
+            if config is None:
+                yield plain
+            elif config.order == "drawn":
+                yield chance.choice(shared) if chance.random() < config.share else plain
+            else:
+                due = floor((number + 1) * config.share) > floor(number * config.share)
+                yield next(in_turn) if due else plain
 
-        They fill, with the template before them, exactly the shared tokens.
-        """
+    def _shared(self) -> list[Opening]:
+        """The shared openings. They fill, with the template before them, exactly the shared tokens."""
         shared = self.workload.shared_prefix
+        if shared is None:
+            return []
         chance = random.Random(repr(self.prefix_seed))
-        words = max(1, shared.tokens - self.rendering.tokens(self.rendering.before)) if shared else 0
-        openings = [
-            "".join(chance.choices(self.rendering.words, k=words)) for _ in range(shared.count if shared else 1)
-        ]
-        return {opening: self.rendering.tokens(self.rendering.render(opening)) for opening in openings}
+        words = max(1, shared.tokens - self.rendering.tokens(self.rendering.before))
+        return [self._opening("".join(chance.choices(self.rendering.words, k=words))) for _ in range(shared.count)]
 
-    def _text(self, chance: random.Random, opening: str, words: int) -> str:
-        return self.rendering.render(opening + "".join(chance.choices(self.rendering.words, k=max(1, words))))
+    def _opening(self, text: str) -> Opening:
+        """Two ways to go on tell how many tokens they have in common."""
+        one, other = (self.rendering.ids(self.rendering.render(text + word)) for word in self.rendering.words[:2])
+        taken = self.rendering.tokens(self.rendering.render(text))
+        return Opening(text, taken, in_common(one, other))
 
-    def _mended(self, chance: random.Random, opening: str, total: int, fixed: int) -> str:
+    def _text(self, chance: random.Random, opening: Opening, words: int) -> str:
+        return self.rendering.render(opening.text + "".join(chance.choices(self.rendering.words, k=max(1, words))))
+
+    def _mended(self, chance: random.Random, opening: Opening, total: int) -> str:
         """More or fewer words until the rendered prompt has `total` tokens. Raises DrawError if it cannot."""
-        wanted = total - fixed
+        wanted = total - opening.taken
         for _ in range(MOST_TRIES):
             if wanted < 1:
                 break
@@ -89,7 +122,7 @@ class Draw:
             wanted += missing
         raise DrawError(
             f"workloads.{self.workload.name}.input_tokens: no prompt of {total} tokens could be made "
-            f"(the chat template and the shared opening alone take {fixed}); ask for more"
+            f"(the chat template and the shared opening alone take {opening.taken}); ask for more"
         )
 
 

@@ -9,7 +9,7 @@ run are not independent.
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runners.load.trace import Trace
@@ -119,6 +119,17 @@ def in_flight(traces: Sequence[Trace], start_s: float, end_s: float) -> float:
     """Mean number of requests under way in [start, end], failed ones included."""
     spans = (min(t.end_s, end_s) - max(t.due_s, start_s) for t in traces)
     return sum(span for span in spans if span > 0) / (end_s - start_s)
+
+
+def sum_of(traces: Sequence[Trace], value: Callable[[Trace], int | None]) -> int | None:
+    """The sum, or None where any of them is unknown."""
+    total = 0
+    for trace in traces:
+        one = value(trace)
+        if one is None:
+            return None
+        total += one
+    return total if traces else None
 
 
 def share(part: float | None, whole: float | None) -> float | None:

@@ -13,7 +13,8 @@ from runners.load.load import Driven
 from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
-from runners.report.metrics import Quantile, difference, share
+from runners.report.caching import NOT_READ_BACK, PrefixCache, cache_flags, hit_rates
+from runners.report.metrics import Quantile, difference, share, sum_of
 from runners.report.record import Delays, Flag, Percentiles, Summary
 
 SHORTEST_WINDOW_E2E = 10.0
@@ -40,6 +41,7 @@ class Measured:
     capabilities: Capabilities
     before: Counters
     after: Counters
+    cache: PrefixCache = NOT_READ_BACK
 
 
 def summarize(measured: Measured) -> Summary:
@@ -55,7 +57,9 @@ def summarize(measured: Measured) -> Summary:
     ttft_visible = _percentiles(inside, metrics.ttft_visible_s) if incremental else ONE_EVENT
     slots = int(measured.level.value) if measured.level.kind == "concurrency" else None
     client = prove(driven, traces, inside, slots)
-    drafted, accepted = _drafting(measured, [t for t in inside if t.error is None])
+    good = [t for t in inside if t.error is None]
+    drafted, accepted = _drafting(measured, good)
+    hits = hit_rates(good, done, measured.before, measured.after, measured.cache)
     drafts = difference(measured.after.drafts, measured.before.drafts)
     per_draft = share(accepted, drafts)
     return Summary(
@@ -65,10 +69,10 @@ def summarize(measured: Measured) -> Summary:
         requests_in_window=len(inside),
         token_mismatches=sum(t.mismatch for t in traces),
         client_uncounted=sum(t.client_tokens is None for t in done),
-        prompt_tokens=_sum(done, lambda t: t.prompt_tokens),
+        prompt_tokens=sum_of(done, lambda t: t.prompt_tokens),
         input_tokens=sum(t.input_tokens for t in done),
-        output_tokens=_sum(done, lambda t: t.server_tokens),
-        client_output_tokens=_sum(done, lambda t: t.client_tokens),
+        output_tokens=sum_of(done, lambda t: t.server_tokens),
+        client_output_tokens=sum_of(done, lambda t: t.client_tokens),
         finish_reasons=Counter(t.finish_reason or "not given" for t in done),
         window_s=window_s,
         window_in_e2e=window_in_e2e,
@@ -84,11 +88,12 @@ def summarize(measured: Measured) -> Summary:
         e2e=_percentiles(inside, metrics.e2e_s),
         goodput=_goodput(measured, inside),
         delays=_delays(measured, done),
-        cache_hit_rate=_cache_hit_rate(measured, [t for t in inside if t.error is None]),
+        cache_hit_rate=hits.measured,
+        cache_expected=hits.expected,
         acceptance_rate=share(accepted, drafted),
         acceptance_length=None if per_draft is None else 1.0 + per_draft,
         client=client,
-        flags=tuple(_flags(measured, window_in_e2e, client, ttft_visible)),
+        flags=(*_flags(measured, window_in_e2e, client, ttft_visible), *cache_flags(hits)),
     )
 
 
@@ -118,18 +123,7 @@ def _drafting(measured: Measured, done: Sequence[Trace]) -> tuple[float | None, 
     if drafted is not None:
         return drafted, difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
     told = [t for t in done if t.drafted_tokens is not None]
-    return _sum(told, lambda t: t.drafted_tokens), _sum(told, lambda t: t.accepted_tokens)
-
-
-def _sum(traces: Sequence[Trace], value: Callable[[Trace], int | None]) -> int | None:
-    """The sum, or None where any of them is unknown."""
-    total = 0
-    for trace in traces:
-        one = value(trace)
-        if one is None:
-            return None
-        total += one
-    return total if traces else None
+    return sum_of(told, lambda t: t.drafted_tokens), sum_of(told, lambda t: t.accepted_tokens)
 
 
 def _whole_run(done: Sequence[Trace]) -> float | None:
@@ -172,19 +166,6 @@ def _delays(measured: Measured, done: Sequence[Trace]) -> Delays | None:
         decode_s=decode_s,
         ttft_s=fmean(metrics.ttft_token_s(t) for t in done),
         e2e_s=fmean(metrics.e2e_s(t) for t in done),
-    )
-
-
-def _cache_hit_rate(measured: Measured, done: Sequence[Trace]) -> float | None:
-    """Cached / prompt tokens: per request over the window, else by counters over the whole cell. Where the engine
-    does not count prompt tokens, the client's count stands for it."""
-    cached = _sum(done, lambda t: t.cached_tokens)
-    prompts = _sum(done, lambda t: t.input_tokens if t.prompt_tokens is None else t.prompt_tokens)
-    if cached is not None and prompts is not None:
-        return share(cached, prompts)
-    return share(
-        difference(measured.after.cached_tokens, measured.before.cached_tokens),
-        difference(measured.after.prompt_tokens, measured.before.prompt_tokens),
     )
 
 
