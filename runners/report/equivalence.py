@@ -114,7 +114,7 @@ def _held(
         own_agreed=own.agreed if own else None,
         first_divergence=agreement.first_divergence if agreement else None,
         length_ratio=_length_ratio(across),
-        finish_reasons=Counter(a.finish_reason or "not given" for start in mine for a in start.answers),
+        finish_reasons=dict(Counter(a.finish_reason or "not given" for start in mine for a in start.answers)),
         task=task,
         passed=passed,
         reason=reason,
@@ -190,9 +190,11 @@ def _outcome(
         return None, "; ".join([f"one start of {reference} only: how far it agrees with itself is not known", *notes])
     least = gate.at_least * itself.agreed
     if agreement.agreed < least:
-        return False, "; ".join([_below("its answers", agreement.agreed, f"{reference}'s", itself.agreed), *notes])
+        return False, "; ".join(
+            [_below("its answers", agreement.agreed, f"{reference}'s", reference, itself.agreed), *notes]
+        )
     if own is not None and own.agreed < least:
-        told = _below("its answers, from start to start,", own.agreed, "its own", itself.agreed, reference)
+        told = _below("its answers", own.agreed, "those of its other start", reference, itself.agreed)
         return False, "; ".join([f"{told}: not greedy", *notes])
     worse = decidedly_worse(mine, theirs)
     if worse:
@@ -200,9 +202,8 @@ def _outcome(
     return True, "; ".join(["the same answers" if agreement.identical == 1 else "close enough", *notes])
 
 
-def _below(what: str, agreed: float, whose: str, itself: float, reference: str = "") -> str:
-    who = f"{reference} does" if reference else "it does"
-    return f"{what} agree with {whose} in {agreed:.0%} of their length, {who} with itself in {itself:.0%}"
+def _below(what: str, agreed: float, whose: str, reference: str, itself: float) -> str:
+    return f"{what} agree with {whose} in {agreed:.0%} of their length, {reference} does with itself in {itself:.0%}"
 
 
 def _added(starts: Sequence[GateRecord]) -> list[int]:

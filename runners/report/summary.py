@@ -73,7 +73,7 @@ def summarize(measured: Measured) -> Summary:
         input_tokens=sum(t.input_tokens for t in done),
         output_tokens=sum_of(done, lambda t: t.server_tokens),
         client_output_tokens=sum_of(done, lambda t: t.client_tokens),
-        finish_reasons=Counter(t.finish_reason or "not given" for t in done),
+        finish_reasons=dict(Counter(t.finish_reason or "not given" for t in done)),
         window_s=window_s,
         window_in_e2e=window_in_e2e,
         requests_in_flight=metrics.in_flight(traces, *window) if window else None,
