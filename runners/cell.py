@@ -14,7 +14,7 @@ from engines.contract import Call, Capabilities, Counters, Engine, Prompt
 from runners.capacity import probe_requests
 from runners.cells import Cell, Life
 from runners.environments import Say
-from runners.gpu import GpuUse, metered
+from runners.gpu_meter import GpuUse, metered
 from runners.launch.process import last_words
 from runners.launch.server import LaunchError, Server
 from runners.load.drive import drive

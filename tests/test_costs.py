@@ -3,7 +3,7 @@
 
 import pytest
 
-from runners.gpu import GpuUse
+from runners.gpu_meter import GpuUse
 from runners.report.costs import Cost, caught_up_s, costs
 from runners.report.record import Capacity, Probe, Run
 from tests.test_records import life, record

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from engines.contract import RowKind
-from runners.gpu import GpuUse
+from runners.gpu_meter import Clocks, GpuUse
 from runners.load.proof import ClientProof
+from runners.report.gpu_notes import energy_note
 from runners.report.metrics import Quantile
 from runners.report.opened import Results
 from runners.report.published import published_rows
@@ -72,7 +73,8 @@ def results() -> Results:
         price_per_gpu_hour=1.8,
         declared={"weight dtype": "FP8 is the question"},
     )
-    use = GpuUse(gpus=1, seconds=26.0, energy_j=7800.0, slowed_s={"power brake": 0.0})
+    use = GpuUse(gpus=1, seconds=26.0, energy_j=7800.0, slowed_s={"power brake": 0.0}, power_capped_s=2.0)
+    use = replace(use, clocks=Clocks(1800.0, 1755.0, 1980.0))
     cells = tuple(c.model_copy(update={"gpu": use}) for c in found.cells)
     lives = tuple(dressed(life(c), "bf16" if c.contender == "a" else "fp8") for c in cells)
     return Results(found.model_copy(update={"cells": cells, "lives": lives}), (HOST,), (CHECK,), {})
@@ -163,3 +165,10 @@ def test_records_without_machine_or_lives_have_dashes() -> None:
     assert told["hardware"] == "Not recorded. Clocks and power cap were not recorded."
     assert "age" not in told
     assert record("a", 1, 1.0).gpu is None
+
+
+def test_clocks_are_told(results: Results) -> None:
+    """Four cells of 2 s at the cap."""
+    told = energy_note(results.run)
+    assert "held down by heat or power brake for 0.0 s in all, 8.0 s were at the power cap." in told
+    assert told.endswith("Multiprocessor clocks while driving, MHz: a 1800 (lowest 1755), b 1800 (lowest 1755).")

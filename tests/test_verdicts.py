@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runners.gpu import GpuUse
+from runners.gpu_meter import GpuUse
 from runners.report.blocks import MixedPlanError, check_one_plan, exclusions, torn
 from runners.report.compare import holm
 from runners.report.decisions import decide_run, decisions_json

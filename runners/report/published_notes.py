@@ -15,6 +15,7 @@ from runners.report.blocks import exclusions, without_excluded
 from runners.report.clocks import FLAG
 from runners.report.compare import ALPHA
 from runners.report.equivalence import equivalence_of
+from runners.report.gpu_notes import energy_note
 from runners.report.ledger import ComparedRow, footnotes, ledger_of
 from runners.report.opened import Results
 from runners.report.record import Run
@@ -67,7 +68,7 @@ def notes(results: Results, by: str | None = None) -> tuple[Note, ...]:
         Note("clock", "Engine clock", _clock(run)),
         Note("speculation", "Speculation", _speculation(run)),
         Note("hardware", "Hardware", f"{_hardware(results.hosts)} {_clocks(ledger)}"),
-        Note("energy", "Energy", _energy(run)),
+        Note("energy", "Energy", energy_note(run)),
         Note("cost", "Cost", _cost(bakeoff)),
         Note("client", "Client", _client(results)),
         Note("who", "Who and when", _who(results, by)),
@@ -237,17 +238,6 @@ def _clocks(ledger: Sequence[ComparedRow]) -> str:
     rows = [row for row in ledger if row.name in (ledger_rows.GPU_POWER, ledger_rows.GPU_CLOCKS)]
     told = [f"{row.name}: {_listed(row.values)}" for row in rows if any(row.values.values())]
     return f"{'; '.join(told)}." if told else "Clocks and power cap were not recorded."
-
-
-def _energy(run: Run) -> str:
-    uses = [c.gpu for c in run.cells if c.gpu is not None]
-    if not uses:
-        return "No GPU was metered, so there is no power."
-    slowed = sum(seconds or 0.0 for use in uses for seconds in use.slowed_s.values())
-    return (
-        "Power and joules are those of the contender's GPUs by NVML over the whole drive of a cell, of the rest of the "
-        f"machine nothing. Clocks were held down by heat or power brake for {slowed:.1f} s in all."
-    )
 
 
 def _cost(bakeoff: Bakeoff) -> str:

@@ -14,7 +14,7 @@ from engines.contract import Counters, EngineTimes
 from engines.launch import Launch
 from runners.config_workload import LevelKind
 from runners.errors import MendableError
-from runners.gpu import GpuUse
+from runners.gpu_meter import GpuUse
 from runners.load.proof import ClientProof
 from runners.load.trace import Timeline, Trace
 from runners.report.columns import batches, list_column, write_table
