@@ -2,12 +2,20 @@
 """A checkpoint's tokenizer and chat template: texts as engines will see and count them."""
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from runners.errors import MendableError
+
+SPACES: Final = ("\u0120", "\u2581")
+"""A word's leading space in byte-level vocabularies and in SentencePiece's."""
+BEFORE: Final = "x"
+"""Something for a word to stand behind."""
+PROVED: Final = 16
+PROVED_WORDS: Final = 24
 
 
 class DrawError(MendableError):
@@ -54,7 +62,9 @@ def load_rendering(folder: Path) -> Rendering:
     tokenizer.no_padding()
     before, after = _around_message(folder)
     bos = _token_text(_json(folder / "tokenizer_config.json").get("bos_token"))
-    return Rendering(tokenizer, before, after, _words(tokenizer), bos)
+    rendering = Rendering(tokenizer, before, after, _words(tokenizer), bos)
+    _prove(rendering, path)
+    return rendering
 
 
 def _around_message(folder: Path) -> tuple[str, str]:
@@ -87,19 +97,37 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _words(tokenizer: Any) -> tuple[str, ...]:
-    """Words with a leading space that are one token each, in the order of their ids."""
-    ids = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
-    texts = tokenizer.decode_batch([[i] for i in ids], skip_special_tokens=False)
+    """Words with a leading space that are one token each inside a text, in the order of their ids. That space is part
+    of the token, written as one of SPACES, which decoding a token alone may leave out."""
     candidates = [
-        (i, text)
-        for i, text in zip(ids, texts, strict=True)
-        if len(text) > 2 and text[0] == " " and text[1:].isascii() and text[1:].isalpha()
+        (i, f" {token[1:]}")
+        for token, i in sorted(tokenizer.get_vocab(with_added_tokens=False).items(), key=lambda item: item[1])
+        if len(token) > 2 and token[0] in SPACES and token[1:].isascii() and token[1:].isalpha()
     ]
-    encoded = tokenizer.encode_batch([text for _, text in candidates], add_special_tokens=False)
-    words = tuple(text for (i, text), e in zip(candidates, encoded, strict=True) if e.ids == [i])
+    before = tokenizer.encode(BEFORE, add_special_tokens=False).ids
+    encoded = tokenizer.encode_batch([BEFORE + text for _, text in candidates], add_special_tokens=False)
+    words = tuple(text for (i, text), e in zip(candidates, encoded, strict=True) if e.ids == [*before, i])
     if len(words) < 100:
         raise DrawError("the tokenizer has fewer than 100 words that are one token each; give another checkpoint")
     return words
+
+
+def _prove(rendering: Rendering, path: Path) -> None:
+    """Messages of drawn words keep their tokens inside the template, through decoding and encoding again: an engine
+    that takes tokens and one that takes text are asked the same. Raises DrawError where they do not. The first word may
+    be split where nothing comes before it."""
+    chance = random.Random(0)
+    for words in [chance.choices(rendering.words, k=PROVED_WORDS) for _ in range(PROVED)]:
+        first, second = rendering.ids(rendering.render("".join(words))), rendering.ids("".join(words))
+        again = rendering.ids(rendering.tokenizer.decode(second, skip_special_tokens=False))
+        kept = rendering.ids(BEFORE + "".join(words[1:]))[1 - PROVED_WORDS :]
+        if again != second or not _holds(first, kept) or not _holds(second, kept):
+            raise DrawError(f"{path}: a text of its own words does not survive decoding; give another checkpoint")
+
+
+def _holds(ids: Sequence[int], run: Sequence[int]) -> bool:
+    """One after the other somewhere within."""
+    return any(list(ids[start : start + len(run)]) == list(run) for start in range(len(ids) - len(run) + 1))
 
 
 def in_common(one: Sequence[int], other: Sequence[int]) -> int:
