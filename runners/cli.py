@@ -103,6 +103,30 @@ def table(
 
 
 @app.command()
+def bundle(
+    folder: Path,
+    out: Annotated[Path | None, typer.Option(help="The archive; else FOLDER.zip here.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who ran it.")] = None,
+) -> None:
+    """Put a results folder into one archive, without the secrets in it."""
+    from runners.publish_command import make_bundle
+
+    with _refusals():
+        make_bundle(folder, out, by)
+
+
+@app.command()
+def check(path: Path) -> None:
+    """Look through a bundle, a results folder or a published table of anybody. What is wrong is exit code 1."""
+    from runners.check_command import run_check
+
+    with _refusals():
+        wrong = run_check(path)
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
 def verdicts(
     folder: Path,
     form: Annotated[str, typer.Option("--format", help="md or json")] = "md",

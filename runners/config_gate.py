@@ -26,4 +26,4 @@ def _switched(value: object) -> object:
     return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
-Gate = Annotated[GateConfig | None, BeforeValidator(_switched)]
+Gate = Annotated[GateConfig | None, BeforeValidator(_switched, json_schema_input_type=bool | GateConfig | None)]

@@ -28,7 +28,7 @@ def _span(value: object) -> object:
     return {"low": value, "high": value} if isinstance(value, int) else value
 
 
-Lengths = Annotated[Span, BeforeValidator(_span)]
+Lengths = Annotated[Span, BeforeValidator(_span, json_schema_input_type=int | Span)]
 
 
 class SharedPrefixConfig(Strict):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bakeoff table --publish`: the table to be quoted by."""
+"""What is given away: the table to be quoted by, the report, the bundle."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from runners.bundle import write_bundle
 from runners.report.opened import read_results
 from runners.report.published import published_rows
 from runners.report.published_notes import notes
@@ -21,3 +22,12 @@ def print_published(folder: Path, form: str, by: str | None, accepted: Sequence[
         print(published_csv(rows, told), end="")
     else:
         raise ResultsError(f"--format {form}: a published table is md or csv")
+
+
+def make_bundle(folder: Path, out: Path | None, by: str | None) -> None:
+    """`bakeoff bundle`."""
+    out = out or Path(f"{folder.resolve().name}.zip")
+    record = write_bundle(folder, out, by)
+    told = ", ".join(f"{count} {kind}" for kind, count in record.redacted.items())
+    print(f"{out}: redacted {told or 'nothing'}; left out {len(record.left_out)} files, see bundle.json in it")
+    print("Look it through before you publish it: what no rule knows, such as names in prompts, is still there")

