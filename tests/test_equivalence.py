@@ -138,6 +138,8 @@ def _counted(of: GateRecord, *more: int) -> list[GateAnswer]:
         ((2,), (1,), "adds 1 token to each prompt: a BOS"),
         ((0,), (1,), "a adds 1 token to each prompt: a BOS"),
         ((12,), (0,), "adds 12 tokens to each prompt: special tokens or a template"),
+        ((-1,), (0,), "counts each prompt 1 token shorter: another template"),
+        ((0,), (-9,), "a counts each prompt 9 tokens shorter: another template"),
         ((-3, 14), (0,), "counts prompts -3 to 14 tokens longer: not the checkpoint's tokenizer"),
         ((0,), (-3, 14), "a counts prompts -3 to 14 tokens longer: not the checkpoint's tokenizer"),
     ],

@@ -33,15 +33,21 @@ def against(mine: Sequence[int], theirs: Sequence[int], bos: str | None, referen
     for who, added in (("", mine), (f"{reference} ", theirs)):
         if added and min(added) != max(added):
             return f"{who}counts prompts {told(added, bos)}".replace(": not", " tokens longer: not")
+        if added and added[0] < 0:
+            return f"{who}counts each prompt {_tokens(-added[0])} shorter: another template"
     more = mine[0] - theirs[0] if mine and theirs else 0
     if not more:
         return None
     who, number = ("", more) if more > 0 else (f"{reference} ", -more)
-    return f"{who}adds {number} token{'s' if number > 1 else ''} to each prompt: {_what(number, bos)}"
+    return f"{who}adds {_tokens(number)} to each prompt: {_what(number, bos)}"
 
 
 def _what(number: int, bos: str | None) -> str:
     """One more is the BOS, where the checkpoint has one: it is what engines add by themselves."""
     if number == 1:
         return "a BOS" if bos else "a special token"
-    return "special tokens or a template" if number > 0 else "a part of each is lost"
+    return "special tokens or a template" if number > 0 else "another template"
+
+
+def _tokens(number: int) -> str:
+    return f"{number} token{'s' if number > 1 else ''}"
