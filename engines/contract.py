@@ -177,6 +177,11 @@ class EngineTimes(NamedTuple):
     first_token_ns: int
     last_token_ns: int
 
+    @classmethod
+    def of_spans(cls, queue_ns: int, prefill_ns: int, decode_ns: int) -> "EngineTimes":
+        """Where an engine tells the lengths only: arrival to scheduled, to the first token, to the last."""
+        return cls(0, queue_ns, queue_ns + prefill_ns, queue_ns + prefill_ns + decode_ns)
+
 
 EventData = bytes | Mapping[str, Any]
 """What `fold` gets of one event: the data of a server-sent event, or the outputs by name from gRPC."""

@@ -27,6 +27,7 @@ OUTPUTS: Final = (
     ("num_output_tokens", "TYPE_UINT32", -1),
     ("num_cached_tokens", "TYPE_UINT32", 1),
     ("engine_metrics", "TYPE_STRING", 1),
+    ("engine_spans_ns", "TYPE_INT64", 3),
 )
 
 

@@ -2,19 +2,21 @@
 """Triton's HTTP generate extension with the tensors of its vLLM backend, and how Triton says what it is.
 
 Tensor names and their meaning: triton-inference-server/vllm_backend 8de0c14, README and src/model.py;
-the extension: triton-inference-server/server e1db8a6, docs/protocol/extension_generate.md. Two
-tensors are ours, on models that this tool places: num_cached_tokens and engine_metrics.
+the extension: triton-inference-server/server e1db8a6, docs/protocol/extension_generate.md. Three
+tensors are ours, on models that this tool places: num_cached_tokens, engine_metrics, and engine_spans_ns with the
+lengths of queue, prefill and decode.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines.contract import Answer, Call, Capabilities, EventData, Evidence, Probe, Prompt
+from engines.contract import Answer, Call, Capabilities, EngineTimes, EventData, Evidence, Probe, Prompt
 from engines.event_json import parse_event
 
 CACHED: Final = "num_cached_tokens"
 ENGINE_PAGE: Final = "engine_metrics"
+ENGINE_SPANS: Final = "engine_spans_ns"
 STREAM: Final = "/v2/models/{name}/generate_stream"
 
 
@@ -117,3 +119,5 @@ def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
     answer.prompt_tokens = event.get("num_input_tokens", answer.prompt_tokens)
     answer.cached_tokens = event.get(CACHED, answer.cached_tokens)
     answer.ended |= fold_reason(answer, event)
+    if ENGINE_SPANS in event:
+        answer.engine_times = EngineTimes.of_spans(*event[ENGINE_SPANS])

@@ -5,11 +5,25 @@ import json
 from typing import Any, Final
 
 from engines import openai_wire, prometheus, vllm_settings
-from engines.contract import Answer, Call, Capabilities, Engine, EventData, Evidence, Probe, Prompt, Reading
+from engines.contract import (
+    Answer,
+    Call,
+    Capabilities,
+    Engine,
+    EngineTimes,
+    EventData,
+    Evidence,
+    Probe,
+    Prompt,
+    Reading,
+)
 from engines.inside_files import inside_path
 from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 
-PER_REQUEST_METRICS_SINCE: Final = (0, 33)
+PER_REQUEST_METRICS_SINCE: Final = (0, 32)
+SPANS: Final = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
+"""Queued to scheduled, from there to the first token, from there to the last: the engine core's own clock.
+vllm/entrypoints/generate/base/serving.py, 0.32.0."""
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
@@ -94,6 +108,10 @@ def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
         answer.tokens += len(choice.get("token_ids") or ())
         openai_wire.fold_choice(answer, choice)
     openai_wire.fold_usage(answer, event, missing_cached=0)
+    told = event.get("metrics") or {}
+    spans_ms = [span for name in SPANS if (span := told.get(name)) is not None]
+    if len(spans_ms) == len(SPANS):
+        answer.engine_times = EngineTimes.of_spans(*(round(span * 1e6) for span in spans_ms))
 
 
 ENGINE: Final = Engine(

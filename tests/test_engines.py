@@ -121,7 +121,7 @@ def test_vllm_keeps_its_statistics() -> None:
 
 def test_vllm_flags_by_version() -> None:
     engine = ENGINES["vllm_openai"]
-    assert "--enable-per-request-metrics" in flags(planned(engine, place=replace(PLACE, version="0.33.0")))
+    assert "--enable-per-request-metrics" in flags(planned(engine, place=replace(PLACE, version="0.32.0")))
     assert "--enable-per-request-metrics" not in flags(planned(engine, place=replace(PLACE, version="0.20.2")))
     assert vllm_settings.version_tuple("0.33.0+cpu") == (0, 33, 0)
 

@@ -2,6 +2,7 @@
 """Requests and responses of the Triton models placed by bakeoff: tensors to values and back."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +46,10 @@ def answer(
     input_tokens: int | None,
     output_tokens: int,
     cached_tokens: int | None,
+    spans_ns: Sequence[int] | None = None,
 ) -> Any:
-    """One response with the tensors that were asked for. `output_tokens` is a delta."""
+    """One response with the tensors that were asked for, and how long the engine took, where it says so: in the queue,
+    for the prefill, for the decode. `output_tokens` is a delta."""
     tensors = [_strings("text_output", text)]
     if want.finish_reason:
         tensors.append(_strings("finish_reason", str(finish_reason)))
@@ -56,6 +59,8 @@ def answer(
         tensors.append(_numbers("num_input_tokens", input_tokens))
     if want.cached_tokens and cached_tokens is not None:
         tensors.append(_numbers("num_cached_tokens", cached_tokens))
+    if spans_ns is not None:
+        tensors.append(pb_utils.Tensor("engine_spans_ns", np.array(spans_ns, dtype=np.int64)))
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 

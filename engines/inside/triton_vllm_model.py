@@ -9,6 +9,7 @@ import asyncio
 import locale
 import threading
 import uuid
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ class TritonPythonModel:
                     input_tokens=len(output.prompt_token_ids or ()),
                     output_tokens=len(completion.token_ids),
                     cached_tokens=output.num_cached_tokens,
+                    spans_ns=_spans_ns(output),
                 )
             )
 
@@ -83,6 +85,17 @@ class TritonPythonModel:
         self.engine.shutdown()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+
+
+def _spans_ns(output: Any) -> list[int] | None:
+    """Of a finished request, by the engine core's monotonic clock: vllm/v1/metrics/stats.py, 0.32.0."""
+    stats = output.metrics
+    if not output.finished or stats is None:
+        return None
+    stamps = (stats.queued_ts, stats.scheduled_ts, stats.first_token_ts, stats.last_token_ts)
+    if not all(stamps):
+        return None
+    return [round((later - earlier) * 1e9) for earlier, later in pairwise(stamps)]
 
 
 def _metrics_page() -> str:

@@ -11,6 +11,7 @@ from runners.cells import balanced
 from runners.config import Bakeoff
 from runners.report.attribution import Part, attribution
 from runners.report.blocks import exclusions, without_excluded
+from runners.report.breakdown import Breakdown, breakdown
 from runners.report.capacities import CapacityEstimate, capacities
 from runners.report.costs import Cost, costs
 from runners.report.curves import Point, points
@@ -41,6 +42,7 @@ class Decisions:
     capacities: tuple[CapacityEstimate, ...]
     attribution: tuple[Part, ...]
     curves: tuple[Point, ...]
+    breakdown: tuple[Breakdown, ...]
     costs: tuple[Cost, ...]
     scatter: tuple[Scatter, ...]
     remarks: tuple[str, ...]
@@ -65,6 +67,7 @@ def decide_run(run: Run) -> Decisions:
         capacities=capacities(kept),
         attribution=() if refused.keys() & _corners(bakeoff) else attribution(kept),
         curves=points(kept),
+        breakdown=breakdown(kept),
         costs=costs(kept),
         scatter=scattered,
         remarks=(

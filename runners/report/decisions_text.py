@@ -8,6 +8,7 @@ from itertools import groupby
 from runners.config_workload import Level, LevelKind
 from runners.report import markdown
 from runners.report.attribution import Part
+from runners.report.breakdown import breakdown_lines
 from runners.report.capacities import CapacityEstimate
 from runners.report.compare import Estimate, Further
 from runners.report.costs import Cost
@@ -30,6 +31,7 @@ def decisions_markdown(decisions: Decisions) -> str:
         _section("Requirements", _requirements(decisions.requirements)),
         _section("Capacity under the limits", _capacities(decisions.capacities)),
         _section("Attribution", _attribution(decisions.attribution)),
+        _section("Where the time went", breakdown_lines(decisions.breakdown)),
         _section("Curves", _curves(decisions.curves)),
         _section("Cost", _costs(decisions.costs)),
         _section("Lives", _lives(decisions.scatter)),

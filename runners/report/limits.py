@@ -142,16 +142,17 @@ def _delay(cells: Sequence[CellRecord], metric: str) -> str | None:
     them, else by the client's medians. None for goodput of nothing."""
     delays = [cell.summary.delays for cell in cells]
     known = [d for d in delays if d is not None]
-    if len(known) < len(cells):
+    client_first = metric in ("ttft_visible", "ttft_token", "tpot")
+    if len(known) < len(cells) or (client_first and any(d.ttft_s is None for d in known)):
         return _split_by_client(cells)
     queue, prefill, decode = (
         fmean(of) for of in zip(*((d.queue_s, d.prefill_s, d.decode_s) for d in known), strict=True)
     )
     to_first = {"engine queue": queue, "prefill": prefill}
     if metric.startswith("ttft"):
-        return _shares(to_first, fmean(d.ttft_s for d in known))
+        return _shares(to_first, fmean(d.ttft_s for d in known if d.ttft_s is not None))
     if metric == "tpot":
-        return _shares({"decode": decode}, fmean(d.e2e_s - d.ttft_s for d in known))
+        return _shares({"decode": decode}, fmean(d.e2e_s - d.ttft_s for d in known if d.ttft_s is not None))
     return _shares({**to_first, "decode": decode}, fmean(d.e2e_s for d in known))
 
 

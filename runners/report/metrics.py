@@ -98,6 +98,30 @@ def tpot_engine_s(trace: Trace) -> float | None:
     return (times.last_token_ns - times.first_token_ns) / 1e9 / (trace.tokens - 1)
 
 
+def queue_s(trace: Trace) -> float | None:
+    """Arrival in the engine to scheduled, on its own clock, of a request that did not fail."""
+    times = trace.engine_times
+    return None if times is None or trace.error else (times.scheduled_ns - times.arrival_ns) / 1e9
+
+
+def prefill_s(trace: Trace) -> float | None:
+    """Scheduled to the first token, on the engine's clock."""
+    times = trace.engine_times
+    return None if times is None or trace.error else (times.first_token_ns - times.scheduled_ns) / 1e9
+
+
+def decode_s(trace: Trace) -> float | None:
+    """First to last token, on the engine's clock."""
+    times = trace.engine_times
+    return None if times is None or trace.error else (times.last_token_ns - times.first_token_ns) / 1e9
+
+
+def front_end_s(trace: Trace) -> float | None:
+    """What the client's end-to-end time has beyond the engine's: a difference of two lengths, each on one clock."""
+    times = trace.engine_times
+    return None if times is None or trace.error else e2e_s(trace) - (times.last_token_ns - times.arrival_ns) / 1e9
+
+
 def completed_between(traces: Sequence[Trace], start_s: float, end_s: float) -> int:
     """Tokens of the requests that ended in [start, end) without failing."""
     done = (t for t in traces if t.error is None and t.timeline)

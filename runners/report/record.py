@@ -40,14 +40,37 @@ class Percentiles(Written):
 
 class Delays(Written):
     """Where the time of an average request of the cell went, in seconds. The first three are the engine's own: until
-    scheduled, to the first token, to the last; `ttft_s` and `e2e_s` are the client's. What they have more is the
-    front end's: HTTP, tokenizing, Triton, the way back."""
+    scheduled, to the first token, to the last; `ttft_s` and `e2e_s` are the client's, the former None where a stream
+    comes whole. What they have more is the front end's: HTTP, tokenizing, Triton, the way back.
+
+    `of` says whose times the engine's are: each request's own, over the window, with their percentiles; or its
+    counters', over the whole cell.
+    """
 
     queue_s: float
     prefill_s: float
     decode_s: float
-    ttft_s: float
+    ttft_s: float | None
     e2e_s: float
+    of: Literal["requests", "counters"] = "counters"
+    queue: Percentiles | None = None
+    prefill: Percentiles | None = None
+    decode: Percentiles | None = None
+    front_end: Percentiles | None = None
+
+    @property
+    def front_end_s(self) -> float:
+        return self.e2e_s - self.queue_s - self.prefill_s - self.decode_s
+
+    @property
+    def front_first_s(self) -> float | None:
+        """The front end's part up to the first token."""
+        return None if self.ttft_s is None else self.ttft_s - self.queue_s - self.prefill_s
+
+    @property
+    def front_rest_s(self) -> float | None:
+        """The front end's part after the first token."""
+        return None if self.ttft_s is None else self.e2e_s - self.ttft_s - self.decode_s
 
 
 class Flag(Written):

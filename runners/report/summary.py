@@ -14,8 +14,10 @@ from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
 from runners.report import metrics
 from runners.report.caching import NOT_READ_BACK, PrefixCache, cache_flags, hit_rates
+from runners.report.delays import delays_of
 from runners.report.metrics import Quantile, difference, share, sum_of
-from runners.report.record import Delays, Flag, Percentiles, Summary
+from runners.report.percentiles import percentiles
+from runners.report.record import Flag, Percentiles, Summary
 
 SHORTEST_WINDOW_E2E = 10.0
 """A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
@@ -54,7 +56,7 @@ def summarize(measured: Measured) -> Summary:
     window_s = window[1] - window[0] if window else None
     window_in_e2e = share(window_s, mean_e2e_s)
     incremental = measured.capabilities.incremental
-    ttft_visible = _percentiles(inside, metrics.ttft_visible_s) if incremental else ONE_EVENT
+    ttft_visible = percentiles(inside, metrics.ttft_visible_s) if incremental else ONE_EVENT
     slots = int(measured.level.value) if measured.level.kind == "concurrency" else None
     client = prove(driven, traces, inside, slots)
     good = [t for t in inside if t.error is None]
@@ -81,13 +83,13 @@ def summarize(measured: Measured) -> Summary:
         output_tokens_per_s_whole_run=_whole_run(done),
         completed_tokens_per_s=share(metrics.completed_between(traces, *window), window_s) if window else None,
         ttft_visible=ttft_visible,
-        ttft_token=_percentiles(inside, metrics.ttft_token_s) if measured.capabilities.tokens_per_event else None,
-        tpot=_percentiles(inside, metrics.tpot_s) if incremental else ONE_EVENT,
+        ttft_token=percentiles(inside, metrics.ttft_token_s) if measured.capabilities.tokens_per_event else None,
+        tpot=percentiles(inside, metrics.tpot_s) if incremental else ONE_EVENT,
         ttft_engine=_engine_percentiles(inside, metrics.ttft_engine_s),
         tpot_engine=_engine_percentiles(inside, metrics.tpot_engine_s),
-        e2e=_percentiles(inside, metrics.e2e_s),
+        e2e=percentiles(inside, metrics.e2e_s),
         goodput=_goodput(measured, inside),
-        delays=_delays(measured, done),
+        delays=delays_of(inside, done, measured.before, measured.after, incremental=incremental),
         cache_hit_rate=hits.measured,
         cache_expected=hits.expected,
         acceptance_rate=share(accepted, drafted),
@@ -103,18 +105,9 @@ def _window(driven: Driven) -> tuple[float, float] | None:
     return driven.steady_s, driven.last_send_s
 
 
-def _percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]) -> Percentiles:
-    values = [v for v in map(value, traces) if v is not None]
-    return Percentiles(
-        p50=metrics.quantile(values, 0.5),
-        p95=metrics.quantile(values, 0.95),
-        p99=metrics.quantile(values, 0.99),
-    )
-
-
 def _engine_percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]) -> Percentiles | None:
     """None where no request told its engine's times."""
-    return _percentiles(traces, value) if any(t.engine_times for t in traces) else None
+    return percentiles(traces, value) if any(t.engine_times for t in traces) else None
 
 
 def _drafting(measured: Measured, done: Sequence[Trace]) -> tuple[float | None, float | None]:
@@ -149,24 +142,6 @@ def _goodput(measured: Measured, inside: Sequence[Trace]) -> float | None:
         return None
     good = sum(all((TIMES[x.metric](t) or 0.0) <= x.at_most_s for x in limits) for t in inside)
     return share(good, len(inside))
-
-
-def _delays(measured: Measured, done: Sequence[Trace]) -> Delays | None:
-    """Over the whole cell, as counters are; None where the engine does not report them."""
-    after, before = measured.after, measured.before
-    requests = difference(after.timed_requests, before.timed_requests)
-    queue_s = share(difference(after.queue_s, before.queue_s), requests)
-    prefill_s = share(difference(after.prefill_s, before.prefill_s), requests)
-    decode_s = share(difference(after.decode_s, before.decode_s), requests)
-    if queue_s is None or prefill_s is None or decode_s is None or not done:
-        return None
-    return Delays(
-        queue_s=queue_s,
-        prefill_s=prefill_s,
-        decode_s=decode_s,
-        ttft_s=fmean(metrics.ttft_token_s(t) for t in done),
-        e2e_s=fmean(metrics.e2e_s(t) for t in done),
-    )
 
 
 def _flags(measured: Measured, window_in_e2e: float | None, client: ClientProof, ttft: Percentiles) -> list[Flag]:
