@@ -21,6 +21,7 @@ from runners.load.drive import drive
 from runners.load.fold import fold_all
 from runners.load.load import Arrivals, Driven, Load
 from runners.load.pacing import constant, gamma
+from runners.load.prompt_file import Line
 from runners.load.rendering import Rendering
 from runners.load.scrape import settled_counters
 from runners.load.trace import Trace
@@ -56,7 +57,18 @@ def draw(session: Session, cell: Cell, purpose: str) -> Draw:
         forced=session.bakeoff.output_length == "forced",
         seed=(*key, purpose),
         prefix_seed=(*key, "openings"),
+        alive=cell.workload.alive_at(cell.level),
+        lines=_lines(session, cell) if purpose == "measured" else (),
     )
+
+
+def _lines(session: Session, cell: Cell) -> tuple[Line, ...]:
+    """The prompts that a file has for a cell; none where the workload has no file."""
+    if cell.workload.file is None:
+        return ()
+    portions = session.files[cell.workload.name].portions
+    levels = cell.workload.levels
+    return portions[levels.index(cell.level) if cell.level in levels else 0]
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,7 @@ def run_cell(kitchen: Kitchen, cell: Cell) -> Summary:
     with clock.phase("warm-up"):
         load, prompts = _warm_up_load(kitchen, cell), draw(kitchen.session, cell, "warm-up").prompts()
         request_s = warm_up(load, prompts, kitchen.encode, kitchen.transport)
-        prime(load, draw(kitchen.session, cell, "primers").primers(), kitchen.encode, kitchen.transport)
+        prime(load, draw(kitchen.session, cell, "measured").primers(), kitchen.encode, kitchen.transport)
     before = kitchen.counters(None)
     load = _load(kitchen, cell, request_s)
     window_s = max(load.window_s, load.window_e2e * request_s)
@@ -115,7 +127,7 @@ def _warm_up_load(kitchen: Kitchen, cell: Cell) -> Load:
     """Closed loop; for a rate, as many slots as requests are due in a second."""
     load = _load(kitchen, cell, 0.0)
     slots = int(cell.level.value) if load.arrivals is None else min(load.level, MOST_WARM, math.ceil(cell.level.value))
-    return replace(load, level=slots, arrivals=None)
+    return replace(load, level=slots, arrivals=None, most_requests=None)
 
 
 def _arrivals(kitchen: Kitchen, cell: Cell, request_s: float) -> Arrivals | None:
@@ -134,6 +146,7 @@ def _arrivals(kitchen: Kitchen, cell: Cell, request_s: float) -> Arrivals | None
 def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
     bakeoff = kitchen.session.bakeoff
     closed = cell.level.kind == "concurrency"
+    lines = () if cell.workload.repeat else _lines(kitchen.session, cell)
     return Load(
         level=int(cell.level.value) if closed else cell.workload.max_in_flight,
         spread_s=request_s,
@@ -142,6 +155,7 @@ def _load(kitchen: Kitchen, cell: Cell, request_s: float) -> Load:
         window_e2e=max(WINDOW_E2E, _probing(cell) if closed else 0.0),
         idle_limit_s=bakeoff.idle_limit_s,
         request_limit_s=REQUEST_LIMIT_IDLES * bakeoff.idle_limit_s,
+        most_requests=len(lines) or None,
     )
 
 
@@ -188,7 +202,7 @@ def _record(
     phases: Phases,
     summary: Summary,
 ) -> CellRecord:
-    capabilities = kitchen.verified.capabilities
+    capabilities, files = kitchen.verified.capabilities, kitchen.session.files
     return CellRecord(
         block=cell.block,
         position=kitchen.life.position,
@@ -206,6 +220,7 @@ def _record(
         start_up_s=kitchen.server.start_s,
         build_s=kitchen.server.build_s,
         prompts_sha256=fingerprint(list(islice(draw(kitchen.session, cell, "measured").prompts(), FINGERPRINTED))),
+        prompt_file_sha256=files[cell.workload.name].sha256 if cell.workload.name in files else None,
         counters_before=before,
         counters_after=after,
         gpu=gpu,

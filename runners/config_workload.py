@@ -2,7 +2,8 @@
 """The part of a config that says what is asked of the engines, and how hard they are driven."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from math import ceil
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -64,8 +65,18 @@ class Level:
         return f"{self.value:g}" if self.kind == "concurrency" else f"{self.value:g}/s"
 
 
+ALIVE_PER_SLOT: Final = 2
+TURN_GAP_S: Final = 10.0
+"""How long after a turn the next one is due, at a rate of requests."""
+
+
 class WorkloadConfig(Strict):
     """What is asked: input lengths count the whole rendered prompt, template included, in tokens.
+
+    With `turns` above 1 they are conversations: a prompt holds the turns before it, with answers made up for them;
+    input lengths are then what the user says in a turn, within the template of a first one, and output lengths those of
+    each answer. `text: repeating` says a phrase of few words over and over, which drafts from n-grams find.
+    `file` has prompts of its own, one a line, each sent once in a server life, or with `repeat` over and over.
 
     `rates` are in requests per second; their `arrivals` are evenly spaced, Poisson, or gamma with shape
     `burstiness` (below 1 burstier than Poisson). At most `max_in_flight` requests are under way: one that is
@@ -74,9 +85,13 @@ class WorkloadConfig(Strict):
     """
 
     name: Name
-    input_tokens: Lengths
-    output_tokens: Lengths
+    input_tokens: Lengths | None = None
+    output_tokens: Lengths | None = None
     shared_prefix: SharedPrefixConfig | None = None
+    turns: Count = 1
+    text: Literal["random", "repeating"] = "random"
+    file: Annotated[str, Field(min_length=1)] | None = None
+    repeat: bool = False
     concurrency: tuple[Count, ...] = ()
     rates: tuple[Annotated[float, Field(gt=0)], ...] = ()
     arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
@@ -93,18 +108,38 @@ class WorkloadConfig(Strict):
         closed = tuple(Level("concurrency", value) for value in self.concurrency)
         return closed + tuple(Level("rate", value) for value in self.rates)
 
+    @property
+    def lengths(self) -> tuple[Span, Span]:
+        """Of prompts and answers. Those of a file are known once it has been read."""
+        assert self.input_tokens is not None and self.output_tokens is not None
+        return self.input_tokens, self.output_tokens
+
+    def alive_at(self, level: Level) -> int:
+        """Conversations under way at once: so many prompts lie between a turn and the next of the same one."""
+        if level.kind == "concurrency":
+            return ALIVE_PER_SLOT * int(level.value)
+        return max(ALIVE_PER_SLOT, ceil(TURN_GAP_S * level.value))
+
+    def single(self) -> "WorkloadConfig":
+        """The same lengths in prompts that share nothing."""
+        return self.model_copy(update={"shared_prefix": None, "turns": 1})
+
     def limits_at(self, level: Level) -> tuple[LimitConfig, ...]:
         """The limits that hold at a level."""
         return tuple(x for x in self.limits if x.everywhere or x.at == (level.kind, level.value))
 
     def misfit(self, max_model_len: int, block_size: int | None, kv_cache_tokens: int | None) -> str | None:
         """Why the workload cannot be asked of an engine with these settings, in tokens; None where it can."""
-        longest = self.input_tokens.high + self.output_tokens.high
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        longest = self.turns * (self.input_tokens.high + self.output_tokens.high)
         if longest > max_model_len:
             return (
                 f": prompt and answer may take {longest} tokens, more than knobs.max_model_len {max_model_len}; "
                 "shorten them or raise it"
             )
+        if self.turns > 1 and kv_cache_tokens is not None:
+            return self._too_many_alive(longest, kv_cache_tokens)
         prefix = self.shared_prefix
         if prefix is None:
             return None
@@ -124,6 +159,31 @@ class WorkloadConfig(Strict):
                 f"knobs.kv_cache_tokens {kv_cache_tokens} can keep; take fewer"
             )
         return None
+
+    def _too_many_alive(self, longest: int, kv_cache_tokens: int) -> str | None:
+        """Conversations are half as long as the longest on average."""
+        for level in self.levels:
+            alive = self.alive_at(level)
+            if alive * longest / 2 > kv_cache_tokens:
+                return (
+                    f".turns: at {level}, {alive} conversations of up to {longest} tokens are under way, more than "
+                    f"knobs.kv_cache_tokens {kv_cache_tokens} can keep; fewer turns, shorter ones, or a lower level"
+                )
+        return None
+
+    @model_validator(mode="after")
+    def _kinds(self) -> Self:
+        if (self.file is None) == (self.input_tokens is None or self.output_tokens is None):
+            raise ValueError(f"workloads.{self.name}: give either input_tokens and output_tokens, or a file")
+        if self.file is not None and (self.shared_prefix or self.turns > 1 or self.text != "random"):
+            raise ValueError(f"workloads.{self.name}.file: says all of its prompts; no shared_prefix, turns or text")
+        if self.turns > 1 and self.shared_prefix:
+            raise ValueError(f"workloads.{self.name}.shared_prefix: turns share what was said before; give one of both")
+        if self.repeat and self.file is None:
+            raise ValueError(f"workloads.{self.name}.repeat: belongs to a file, and only there")
+        if self.capacity and self.file is not None and not self.repeat:
+            raise ValueError(f"workloads.{self.name}.capacity: may take any number of prompts; set repeat: true")
+        return self
 
     @model_validator(mode="after")
     def _driven(self) -> Self:

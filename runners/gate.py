@@ -58,7 +58,7 @@ def gate_prompts(session: Session) -> list[Prompt]:
     would keep. An answer has room in the smallest maximum length of all contenders."""
     bakeoff = session.bakeoff
     assert bakeoff.gate is not None
-    workload = bakeoff.workloads[0].model_copy(update={"shared_prefix": None})
+    workload = bakeoff.workloads[0].single()
     key = (bakeoff.seed, "gate")
     drawn = Draw(session.rendering, workload, Sampling(), False, key, key).prompts()
     shortest = min(bakeoff.knobs_of(contender).max_model_len for contender in bakeoff.contenders)

@@ -2,7 +2,7 @@
 """Everything that a comparison needs before its first server starts, checked and resolved."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
@@ -12,10 +12,10 @@ from engines.contract import Engine
 from engines.launch import Checkpoint, Launch, Place, PlanError
 from engines.registry import known_engines
 from runners import preflight
+from runners.asked import check_prompts, shortest_context, with_files
 from runners.cells import Life, expand
 from runners.checkpoint import find_checkpoint
 from runners.config import Bakeoff, ConfigError, ContenderConfig, parse_config
-from runners.config_workload import Span
 from runners.environments import EngineEnvironment, Recipe, Say, ensure, made, read_recipe, recipe_of_folder, recipes
 from runners.gate_task import Question, read_task
 from runners.gpu import described, gpus, holders
@@ -32,8 +32,8 @@ from runners.launch.attach import AttachRunner
 from runners.launch.compose import ComposeRunner
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Runner
+from runners.load.prompt_file import PromptFile
 from runners.load.rendering import DrawError, Rendering, load_rendering
-from runners.load.workload import Draw
 from runners.places import cache_folder
 
 RUNNERS: Final = ("process", "compose", "attach")
@@ -63,6 +63,7 @@ class Session:
     lives: tuple[Life, ...]
     unsupported: Mapping[str, str]
     task: tuple[Question, ...] = ()
+    files: Mapping[str, PromptFile] = field(default_factory=dict)
 
     def plan(self, life: Life, folder: Path, served_name: str) -> Launch:
         """The launch of one life. Raises ConfigError for a knob that the engine lacks."""
@@ -134,7 +135,8 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
     checkpoint = find_checkpoint(bakeoff.checkpoint, source, say)
     _check_context(bakeoff, checkpoint, source)
     rendering = _rendering(checkpoint, source)
-    _check_shortest(bakeoff, rendering, source)
+    bakeoff, files = with_files(bakeoff, rendering, source)
+    check_prompts(bakeoff, rendering, source)
     task = _task(bakeoff, rendering, source)
     contestants = [_contestant(*choice, bakeoff, checkpoint, source, say) for choice in chosen]
     session = Session(
@@ -147,6 +149,7 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
         lives=expand(bakeoff),
         unsupported=_unsupported(contestants, checkpoint),
         task=task,
+        files=files,
     )
     launches = [session.plan(life, Path("/nonexistent"), "planned") for life in session.first_lives()]
     if starts and any(command.creates for launch in launches for command in launch.prepare):
@@ -300,24 +303,11 @@ def _check_context(bakeoff: Bakeoff, checkpoint: Checkpoint, source: str) -> Non
             )
 
 
-def _check_shortest(bakeoff: Bakeoff, rendering: Rendering, source: str) -> None:
-    """The shortest prompt that a workload may draw has room for the template, and for each shared opening."""
-    for workload in bakeoff.workloads:
-        low = workload.input_tokens.low
-        shortest = workload.model_copy(update={"input_tokens": Span(low=low, high=low)})
-        try:
-            draw = Draw(rendering, shortest, bakeoff.sampling_fields(), False, (), ())
-            _ = draw.primers(), next(draw.prompts())
-        except DrawError as error:
-            raise ConfigError(f"{source}: {error}") from None
-
-
 def _task(bakeoff: Bakeoff, rendering: Rendering, source: str) -> tuple[Question, ...]:
     """The questions of the gate's task, if it has one."""
     if bakeoff.gate is None or bakeoff.gate.task is None:
         return ()
-    shortest = min(bakeoff.knobs_of(contender).max_model_len for contender in bakeoff.contenders)
-    return read_task(bakeoff.gate.task, shortest - bakeoff.gate.task_tokens, rendering, source)
+    return read_task(bakeoff.gate.task, shortest_context(bakeoff) - bakeoff.gate.task_tokens, rendering, source)
 
 
 def _rendering(checkpoint: Checkpoint, source: str) -> Rendering:

@@ -19,6 +19,7 @@ GOOD: dict[str, Any] = {
     "workloads": [{"name": "w", "input_tokens": 64, "output_tokens": {"low": 8, "high": 16}, "concurrency": [1, 2]}],
 }
 SHARED = {"tokens": 16, "count": 4}
+FILE = {"name": "w", "file": "x.jsonl", "concurrency": [1]}
 
 
 def written(**changes: Any) -> str:
@@ -66,6 +67,26 @@ def refusal(text: str) -> str:
             {"knobs": {**GOOD["knobs"], "kv_cache_tokens": 63}, "workloads": workload(shared_prefix=SHARED)},
             "bad.yaml: workloads.w.shared_prefix.count: 4 openings of 16 tokens are more than knobs.kv_cache_tokens 63",
         ),
+        ({"workloads": workload(turns=8)}, "bad.yaml: workloads.w: prompt and answer may take 640 tokens, more than"),
+        (
+            {"knobs": {**GOOD["knobs"], "kv_cache_tokens": 400}, "workloads": workload(turns=3)},
+            "bad.yaml: workloads.w.turns: at 2, 4 conversations of up to 240 tokens are under way, more than",
+        ),
+        (
+            {"workloads": workload(turns=2, shared_prefix=SHARED)},
+            "workloads.w.shared_prefix: turns share what",
+        ),
+        (
+            {"workloads": workload(file="x")},
+            "bad.yaml: workloads.w: give either input_tokens and output_tokens, or",
+        ),
+        (
+            {"workloads": workload(input_tokens=None)},
+            "workloads.w: give either input_tokens and output_tokens, or",
+        ),
+        ({"workloads": [FILE | {"turns": 2}]}, "workloads.w.file: says all of its prompts; no shared_prefix, turns"),
+        ({"workloads": workload(repeat=True)}, "workloads.w.repeat: belongs to a file, and only there"),
+        ({"workloads": workload(text="rhyming")}, "text: 'rhyming': Input should be 'random' or 'repeating'"),
         ({"workloads": workload(concurrency=[])}, "workloads.w: no level; give concurrency, rates, or both"),
         ({"workloads": workload(rates=[0])}, "workloads.0.rates.0: 0: Input should be greater than 0"),
         ({"workloads": workload(arrivals="gamma")}, "workloads.w.burstiness: belongs to arrivals: gamma"),

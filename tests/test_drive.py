@@ -3,6 +3,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -69,6 +70,16 @@ def test_open_loop_runs_from_when_it_was_due() -> None:
     assert driven.over_cap == 1
     assert driven.connects == 1
     assert all(e.sent_s is not None and e.sent_s >= e.due_s for e in driven.exchanges)
+
+
+def test_no_more_requests_than_there_are_prompts() -> None:
+    """In a window without end, with prompts that end."""
+    with scripted([[chunked(b"a")], [chunked(b"b")], [chunked(b"c")]]) as (url, _):
+        load = Load(2, 0.0, 1e9, 0.0, 30.0, 60.0, most_requests=3)
+        driven = drive(load, itertools.islice(prompts(), 3), encode, transport_of(url, "http"))
+    assert sorted(bytes(e.body) for e in driven.exchanges) == [b"a", b"b", b"c"]
+    assert replace(load, most_requests=None).expected_requests == 24
+    assert replace(load, arrivals=Arrivals(iter([]), expected=2)).expected_requests == 2
 
 
 PROMPT = Prompt("hello", 1, 2, False, Sampling())

@@ -142,6 +142,16 @@ def planned(rendering: Rendering, **changes: Any) -> Session:
     )
 
 
+def test_a_phrase_again_and_again(rendering: Rendering) -> None:
+    """Eight words, other ones in each prompt."""
+    workload = WORKLOAD.model_copy(update={"text": "repeating"})
+    prompts = draw(rendering, 1, workload=workload, count=20)
+    said = [p.text.removeprefix(rendering.before).removesuffix(rendering.after).split() for p in prompts]
+    assert all(words[8:] == words[:-8] for words in said)
+    assert len({tuple(words[:8]) for words in said}) == 20
+    assert [p.input_tokens for p in prompts] == [len(rendering.ids(p.text)) for p in prompts]
+
+
 def test_a_prompt_shorter_than_its_template_is_refused(rendering: Rendering) -> None:
     short = WORKLOAD.model_copy(update={"input_tokens": Span(low=3, high=3)})
     with pytest.raises(DrawError, match=r"workloads.w.input_tokens: no prompt of 3 tokens could be made"):

@@ -149,8 +149,8 @@ class _Drive:
         """Whether driving ends before this request."""
         if self._driven.gave_up:
             return True
-        if self._load.requests is not None:
-            return number >= self._load.requests
+        if self._load.requests is not None or self._load.all_sent(number):
+            return self._load.all_sent(number)
         return into_window_s > min(self._window_s(), MOST_WINDOWS * self._load.window_s)
 
     async def _arrival(self, number: int, due_s: float, free: list[Carrier], slots: asyncio.Semaphore) -> None:
@@ -197,8 +197,8 @@ class _Drive:
             self._driven.gave_up = True
         if self._driven.gave_up:
             return True
-        if self._load.requests is not None:
-            return len(self._driven.exchanges) >= self._load.requests
+        if self._load.requests is not None or self._load.all_sent(len(self._driven.exchanges)):
+            return self._load.all_sent(len(self._driven.exchanges))
         steady_s = self._driven.steady_s
         return steady_s is not None and self._clock() >= steady_s + self._window_s()
 

@@ -33,8 +33,8 @@ class Load:
     The steady window opens when every slot has finished its first request, in open loop when the ramp is
     over. New requests stop when it has lasted `window_s` and `window_e2e` mean request times (in open loop
     MOST_WINDOWS times `window_s` at most, since behind a saturated engine times grow without end), or after
-    `requests` where that is given. `idle_limit_s` ends a stream that is silent for so long,
-    `request_limit_s` one that never ends.
+    `requests` where that is given; and in any case after `most_requests`, as many prompts as there are.
+    `idle_limit_s` ends a stream that is silent for so long, `request_limit_s` one that never ends.
     """
 
     level: int
@@ -45,6 +45,7 @@ class Load:
     request_limit_s: float
     requests: int | None = None
     arrivals: Arrivals | None = None
+    most_requests: int | None = None
 
     @property
     def most_failures(self) -> int:
@@ -56,10 +57,13 @@ class Load:
         """Requests to have ready before the start: half as many again as the spread foretells."""
         if self.requests is not None:
             return self.requests
-        if self.arrivals is not None:
-            return self.arrivals.expected
         per_slot = max(self.window_s / self.spread_s, self.window_e2e) + 2 if self.spread_s else 8
-        return math.ceil(1.5 * self.level * per_slot)
+        expected = self.arrivals.expected if self.arrivals else math.ceil(1.5 * self.level * per_slot)
+        return expected if self.most_requests is None else min(expected, self.most_requests)
+
+    def all_sent(self, number: int) -> bool:
+        """Whether so many requests are all that may be sent."""
+        return number >= min((x for x in (self.requests, self.most_requests) if x is not None), default=math.inf)
 
 
 @dataclass

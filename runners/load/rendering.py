@@ -3,7 +3,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,8 @@ BEFORE: Final = "x"
 """Something for a word to stand behind."""
 PROVED: Final = 16
 PROVED_WORDS: Final = 24
+Messages = Sequence[Mapping[str, str]]
+"""What was said in turn, by `role` and `content`."""
 
 
 class DrawError(MendableError):
@@ -24,13 +26,15 @@ class DrawError(MendableError):
 
 @dataclass(frozen=True)
 class Rendering:
-    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn; `bos` is empty where it has none."""
+    """A checkpoint's tokenizer and template. `words` are tokens that may be drawn; `bos` is empty where it has none.
+    `template` makes a prompt of messages, a leading BOS included."""
 
     tokenizer: Any
     before: str
     after: str
     words: tuple[str, ...]
-    bos: str = ""
+    bos: str
+    template: Callable[[Messages], str]
 
     def ids(self, text: str) -> list[int]:
         """A text's tokens, without a BOS."""
@@ -44,6 +48,10 @@ class Rendering:
     def tokens_of_all(self, texts: list[str]) -> list[int]:
         """`tokens` of each text, counted by the tokenizer's own threads."""
         return [len(encoding.ids) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def conversation(self, messages: Messages) -> str:
+        """Messages by role and content, ready for the model to answer the last one."""
+        return self.template(messages).removeprefix(self.bos)
 
     def render(self, content: str) -> str:
         """One user message, ready for the model to answer."""
@@ -60,32 +68,29 @@ def load_rendering(folder: Path) -> Rendering:
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    before, after = _around_message(folder)
-    bos = _token_text(_json(folder / "tokenizer_config.json").get("bos_token"))
-    rendering = Rendering(tokenizer, before, after, _words(tokenizer), bos)
+    config = _json(folder / "tokenizer_config.json")
+    bos, template = _token_text(config.get("bos_token")), _template(folder, config)
+    mark = "\u2063message\u2063"
+    before, found, after = template([{"role": "user", "content": mark}]).removeprefix(bos).partition(mark)
+    if not found:
+        raise DrawError(f"{folder}: the chat template does not show the user's message")
+    rendering = Rendering(tokenizer, before, after, _words(tokenizer), bos, template)
     _prove(rendering, path)
     return rendering
 
 
-def _around_message(folder: Path) -> tuple[str, str]:
-    """What the template puts before and after a user's message; nothing where there is none."""
-    config = _json(folder / "tokenizer_config.json")
+def _template(folder: Path, config: Mapping[str, Any]) -> Callable[[Messages], str]:
+    """The checkpoint's chat template; where it has none, messages follow each other without a mark."""
     template_file = folder / "chat_template.jinja"
     template = template_file.read_text("utf-8") if template_file.exists() else config.get("chat_template")
     if not isinstance(template, str):
-        return "", ""
+        return lambda messages: "".join(message["content"] for message in messages)
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    mark = "\u2063message\u2063"
     names = {key: _token_text(config.get(key)) for key in ("bos_token", "eos_token")}
-    rendered = environment.from_string(template).render(
-        messages=[{"role": "user", "content": mark}], add_generation_prompt=True, **names
-    )
-    before, found, after = rendered.partition(mark)
-    if not found:
-        raise DrawError(f"{folder}: the chat template does not show the user's message")
-    return (before.removeprefix(names["bos_token"]) if names["bos_token"] else before), after
+    compiled = environment.from_string(template)
+    return lambda messages: compiled.render(messages=messages, add_generation_prompt=True, **names)
 
 
 def _token_text(value: Any) -> str:

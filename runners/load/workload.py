@@ -15,7 +15,10 @@ from math import floor
 
 from engines.contract import Prompt, Sampling
 from runners.config_workload import WorkloadConfig
+from runners.load.conversation import Conversations
+from runners.load.prompt_file import Line
 from runners.load.rendering import DrawError, Rendering, in_common
+from runners.load.words import said
 
 MOST_TRIES = 12
 BATCH = 64
@@ -33,7 +36,8 @@ class Opening:
 
 @dataclass(frozen=True)
 class Draw:
-    """An endless, seeded sequence of prompts for one purpose; iterate it anew for the same prompts."""
+    """A seeded sequence of prompts for one purpose; iterate it anew for the same prompts. `alive` conversations are
+    under way at once."""
 
     rendering: Rendering
     workload: WorkloadConfig
@@ -41,18 +45,39 @@ class Draw:
     forced: bool
     seed: tuple[object, ...]
     prefix_seed: tuple[object, ...]
+    alive: int = 2
+    lines: tuple[Line, ...] = ()
 
     def prompts(self) -> Iterator[Prompt]:
-        """Lengths and words by `seed`; shared openings, where the workload has them, by `prefix_seed`."""
+        """The lines of a file, else lengths and words by `seed`; shared openings, where the workload has them, by
+        `prefix_seed`. Endless, but for lines that are not repeated."""
+        if self.lines:
+            return self._of_lines()
+        return self._drawn() if self.workload.turns == 1 else self.conversations.prompts()
+
+    @property
+    def conversations(self) -> Conversations:
+        """Those of a workload with turns."""
+        return Conversations(self.rendering, self.workload, self.sampling, self.forced, self.seed, self.alive)
+
+    def _of_lines(self) -> Iterator[Prompt]:
+        lines = cycle(self.lines) if self.workload.repeat else self.lines
+        for line in lines:
+            yield Prompt(line.text, line.input_tokens, line.max_tokens, self.forced, self.sampling, line.reused_tokens)
+
+    def _drawn(self) -> Iterator[Prompt]:
         chance = random.Random(repr(self.seed))
         openings = self._openings(chance)
         while True:
             yield from self._batch(chance, openings)
 
     def primers(self) -> list[Prompt]:
-        """One short prompt for each shared opening: what has to be sent before it can be reused."""
+        """What has to be sent before it can be reused: one short prompt for each shared opening, and the turns before
+        those that conversations start with."""
+        if self.workload.turns > 1:
+            return self.conversations.primers()
         chance = random.Random(repr((*self.seed, "primers")))
-        shortest = self.workload.input_tokens.low
+        shortest = self.workload.lengths[0].low
         return [
             self._prompt(self._mended(chance, opening, shortest), opening, shortest, 1) for opening in self._shared()
         ]
@@ -72,7 +97,7 @@ class Draw:
         ]
 
     def _lengths(self, chance: random.Random) -> tuple[int, int]:
-        asked, answered = self.workload.input_tokens, self.workload.output_tokens
+        asked, answered = self.workload.lengths
         return chance.randint(asked.low, asked.high), chance.randint(answered.low, answered.high)
 
     def _prompt(self, text: str, opening: Opening, total: int, answer: int) -> Prompt:
@@ -107,7 +132,8 @@ class Draw:
         return Opening(text, taken, in_common(one, other))
 
     def _text(self, chance: random.Random, opening: Opening, words: int) -> str:
-        return self.rendering.render(opening.text + "".join(chance.choices(self.rendering.words, k=max(1, words))))
+        said_after = said(self.rendering.words, self.workload.text, chance, max(1, words))
+        return self.rendering.render(opening.text + said_after)
 
     def _mended(self, chance: random.Random, opening: Opening, total: int) -> str:
         """More or fewer words until the rendered prompt has `total` tokens. Raises DrawError if it cannot."""

@@ -19,6 +19,7 @@ from runners.report.gpu_notes import energy_note
 from runners.report.ledger import ComparedRow, footnotes, ledger_of
 from runners.report.opened import Results
 from runners.report.record import Run
+from runners.report.workload_text import asked_text, cache_text
 
 STALE_AFTER: Final = timedelta(days=180)
 
@@ -58,7 +59,7 @@ def notes(results: Results, by: str | None = None) -> tuple[Note, ...]:
         Note("definitions", "Definitions", DEFINITIONS),
         Note("load", "Load", " ".join(_driven(w) for w in bakeoff.workloads)),
         Note("window", "Window and warm-up", _window(run, bakeoff)),
-        Note("cache", "Cache state", " ".join(_cache(w) for w in bakeoff.workloads) + f" {_cache_read(run)}"),
+        Note("cache", "Cache state", " ".join(cache_text(w) for w in bakeoff.workloads) + f" {_cache_read(run)}"),
         Note("stream", "Stream interval", _stream(ledger)),
         Note("length", "Length of answers", _lengths(bakeoff)),
         Note("order", "Order and restarts", _order(run, bakeoff)),
@@ -79,11 +80,7 @@ def notes(results: Results, by: str | None = None) -> tuple[Note, ...]:
 
 def _driven(workload: WorkloadConfig) -> str:
     """How one workload arrives."""
-    spans = [
-        f"{s.low} to {s.high}" if s.low < s.high else f"{s.low}"
-        for s in (workload.input_tokens, workload.output_tokens)
-    ]
-    text = f"{workload.name}: prompts of {spans[0]} tokens, answers of {spans[1]}"
+    text = asked_text(workload)
     if workload.concurrency:
         text += "; closed loop, the level is requests in flight"
     if workload.rates:
@@ -113,13 +110,6 @@ def _window(run: Run, bakeoff: Bakeoff) -> str:
             " Since a contender's streams come in one event, throughput counts tokens of completed requests, for all."
         )
     return text
-
-
-def _cache(workload: WorkloadConfig) -> str:
-    shared = workload.shared_prefix
-    if shared is None:
-        return f"{workload.name}: cold, no prompt shares a beginning with another by intent."
-    return f"{workload.name}: each prompt begins with one of {shared.count} openings of {shared.tokens} tokens."
 
 
 def _cache_read(run: Run) -> str:

@@ -137,7 +137,7 @@ class Phases(Written):
 
 class CellRecord(Written):
     """One cell: contender x workload x level in one server life. `purpose` tells the levels of the config from
-    the probes of a search for capacity."""
+    the probes of a search for capacity. `prompt_file_sha256` is that of the workload's own file of prompts."""
 
     schema_version: int = SCHEMA_VERSION
     block: int
@@ -156,6 +156,7 @@ class CellRecord(Written):
     start_up_s: float | None
     build_s: float | None
     prompts_sha256: str
+    prompt_file_sha256: str | None = None
     counters_before: Counters
     counters_after: Counters
     gpu: GpuUse | None

@@ -9,6 +9,7 @@ from typing import Final
 
 from engines.contract import Capabilities, Counters
 from runners.config_workload import Level, WorkloadConfig
+from runners.load.conversation import sent_early
 from runners.load.load import Driven
 from runners.load.proof import ClientProof, prove
 from runners.load.trace import Trace
@@ -170,10 +171,20 @@ def _load_flags(measured: Measured, window_in_e2e: float | None) -> list[Flag]:
                 no_verdict=True,
             )
         )
-    span, level = measured.workload.output_tokens, measured.level
+    (_, span), level = measured.workload.lengths, measured.level
     if span.low == span.high and level.kind == "concurrency" and level.value > 1:
         flags.append(Flag(code="lockstep", detail="answers of one length keep the slots in step"))
-    return flags
+    return flags + _turn_flags(measured)
+
+
+def _turn_flags(measured: Measured) -> list[Flag]:
+    """Conversations: turns that could not reuse the turn before."""
+    if measured.workload.turns == 1:
+        return []
+    traces, alive = measured.traces, measured.workload.alive_at(measured.level)
+    early = sent_early([t.sent_s for t in traces], [t.end_s for t in traces], alive)
+    detail = f"{early} of {len(traces)} turns were sent before the turn before them was answered"
+    return [Flag(code="turns sent early", detail=detail)] if early else []
 
 
 def _arrival_flags(measured: Measured) -> list[Flag]:
