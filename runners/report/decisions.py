@@ -17,6 +17,7 @@ from runners.report.costs import Cost, costs
 from runners.report.curves import Point, points
 from runners.report.equivalence import Equivalence, equivalence_of, refusals
 from runners.report.ledger import ComparedRow, footnotes, incomparable, ledger_of, remedy
+from runners.report.lengths import length_differences, withhold_latency
 from runners.report.limits import Requirement, requirements
 from runners.report.record import Run
 from runners.report.scatter import Scatter, scatter
@@ -54,7 +55,8 @@ def decide_run(run: Run) -> Decisions:
     kept = without_excluded(run)
     equivalence, ledger = equivalence_of(run), ledger_of(kept)
     refused = without_verdict(equivalence, ledger)
-    comparisons, scattered = withhold(judge(kept), refused), scatter(kept)
+    lengths = length_differences(kept)
+    comparisons, scattered = withhold_latency(withhold(judge(kept), refused), lengths), scatter(kept)
     return Decisions(
         blocks=len({cell.block for cell in run.cells}),
         margin=bakeoff.margin,
@@ -73,6 +75,7 @@ def decide_run(run: Run) -> Decisions:
         remarks=(
             *_unequal_remarks(ledger, bakeoff),
             *_answer_remarks(equivalence),
+            *(difference.remark for difference in lengths),
             *_remarks(run, kept, bakeoff, comparisons, scattered),
         ),
     )

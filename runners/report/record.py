@@ -73,6 +73,16 @@ class Delays(Written):
         return None if self.ttft_s is None else self.e2e_s - self.ttft_s - self.decode_s
 
 
+class AnswerLengths(Written):
+    """Tokens of the answers of requests done. `deviation` is the standard one, None of a single answer."""
+
+    mean: float
+    deviation: float | None
+    p5: int
+    p50: int
+    p95: int
+
+
 class Flag(Written):
     """Something a reader of the cell must know. `no_verdict`: no verdict may rest on this cell."""
 
@@ -103,6 +113,7 @@ class Summary(Written):
     output_tokens: int | None
     client_output_tokens: int | None
     finish_reasons: Mapping[str, int] = {}
+    answer_lengths: AnswerLengths | None = None
     window_s: float | None
     window_in_e2e: float | None
     requests_in_flight: float | None

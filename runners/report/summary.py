@@ -17,7 +17,7 @@ from runners.report import metrics
 from runners.report.caching import NOT_READ_BACK, PrefixCache, cache_flags, hit_rates
 from runners.report.delays import delays_of
 from runners.report.metrics import Quantile, difference, share, sum_of
-from runners.report.percentiles import percentiles
+from runners.report.percentiles import lengths_of, percentiles
 from runners.report.record import Flag, Percentiles, Summary
 
 SHORTEST_WINDOW_E2E = 10.0
@@ -77,6 +77,7 @@ def summarize(measured: Measured) -> Summary:
         output_tokens=sum_of(done, lambda t: t.server_tokens),
         client_output_tokens=sum_of(done, lambda t: t.client_tokens),
         finish_reasons=dict(Counter(t.finish_reason or "not given" for t in done)),
+        answer_lengths=lengths_of(done),
         window_s=window_s,
         window_in_e2e=window_in_e2e,
         requests_in_flight=metrics.in_flight(traces, *window) if window else None,

@@ -17,6 +17,7 @@ from runners.report.equivalence import equivalence_of
 from runners.report.equivalence_text import in_table
 from runners.report.figures import number, percentage, whole
 from runners.report.ledger import ComparedRow, ledger_of
+from runners.report.lengths import length_differences, withhold_latency
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
 from runners.report.verdicts import Comparison, judge, withhold
@@ -44,7 +45,12 @@ def tabulate(run: Run) -> list[Row]:
         ]
         rows += found
     equivalence, ledger = equivalence_of(run), ledger_of(kept)
-    _judge(rows, withhold(judge(kept), without_verdict(equivalence, ledger)), bakeoff.reference_name)
+    lengths = length_differences(kept)
+    comparisons = withhold(judge(kept), without_verdict(equivalence, ledger))
+    _judge(rows, withhold_latency(comparisons, lengths), bakeoff.reference_name)
+    for row, difference in itertools.product(rows, lengths):
+        if difference.concerns(row["workload"], row["engine"], row["level_kind"], row["level"]):
+            row["flags"].append(difference.flag)
     _note_unequal(rows, ledger)
     for row, one in itertools.product(rows, equivalence):
         if row["engine"] == one.contender:
