@@ -41,7 +41,7 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
         *("--host", "127.0.0.1", "--port", str(place.http_port), "--api-server-count", "1"),
         *vllm_settings.as_flags(args),
         *("--enable-prompt-tokens-details", "--disable-uvicorn-access-log"),
-        *_flags_by_version(vllm_settings.version_tuple(place.version)),
+        *_flags_by_version(vllm_settings.version_tuple(place.version), speculates=knobs.speculation is not None),
     )
     return Launch(
         files={},
@@ -56,11 +56,13 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
     )
 
 
-def _flags_by_version(version: tuple[int, ...]) -> tuple[str, ...]:
-    """An unknown flag ends vLLM with exit code 2, so those of one release are added by version."""
-    if version >= PER_REQUEST_METRICS_SINCE:
-        return ("--enable-per-request-metrics", "--per-request-spec-decode-metrics", "summary")
-    return ()
+def _flags_by_version(version: tuple[int, ...], *, speculates: bool) -> tuple[str, ...]:
+    """An unknown flag ends vLLM with exit code 2, so those of one release are added by version; and so does the second
+    of these without speculation."""
+    if version < PER_REQUEST_METRICS_SINCE:
+        return ()
+    drafting = ("--per-request-spec-decode-metrics", "summary") if speculates else ()
+    return ("--enable-per-request-metrics", *drafting)
 
 
 def probes() -> tuple[Probe, ...]:

@@ -121,7 +121,11 @@ def test_vllm_keeps_its_statistics() -> None:
 
 def test_vllm_flags_by_version() -> None:
     engine = ENGINES["vllm_openai"]
-    assert "--enable-per-request-metrics" in flags(planned(engine, place=replace(PLACE, version="0.32.0")))
+    newer = replace(PLACE, version="0.32.0")
+    assert "--enable-per-request-metrics" in flags(planned(engine, place=newer))
+    assert "--per-request-spec-decode-metrics" not in flags(planned(engine, place=newer))
+    drafting = replace(KNOBS, speculation=Speculation("ngram", 2))
+    assert "--per-request-spec-decode-metrics summary" in flags(planned(engine, drafting, newer))
     assert "--enable-per-request-metrics" not in flags(planned(engine, place=replace(PLACE, version="0.20.2")))
     assert vllm_settings.version_tuple("0.33.0+cpu") == (0, 33, 0)
 
