@@ -100,12 +100,26 @@ class LedgerRow:
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """What an engine says it loaded beside weights, for the tool to compare with the checkpoint.
+
+    `tokenizer` is the folder it was taken from, or the file that a checkpoint was converted to. `renders`: the engine
+    has a chat template; its text where the engine tells it, its file where it was given one, else the tokenizer's
+    own. `sampling_defaults` are what fields get that no request names. None was not said.
+    """
+
+    tokenizer: str | None = None
+    renders: bool = False
+    template: str | None = None
+    template_file: str | None = None
+    sampling_defaults: str | None = None
+
+
+@dataclass(frozen=True)
 class Counters:
     """An engine's own counts since its start: tokens, drafts, requests. None is "not reported".
 
-    `cached_tokens` are prompt tokens taken from the prefix cache. `drafts` are steps with a draft, `steps` all that
-    added tokens to a request, each request's counted by itself; `accepted_by_position` are accepted tokens by their
-    place in the draft.
+    `cached_tokens` are prompt tokens taken from the prefix cache. `drafts` are steps with a draft.
     `running` and `waiting` are requests at this moment. `queue_s`, `prefill_s` and `decode_s` are sums over the
     `timed_requests`: until scheduled, from there to the first token, and from the first to the last.
     """
@@ -119,8 +133,6 @@ class Counters:
     drafts: float | None = None
     drafted_tokens: float | None = None
     accepted_tokens: float | None = None
-    accepted_by_position: tuple[float, ...] | None = None
-    steps: float | None = None
     timed_requests: float | None = None
     queue_s: float | None = None
     prefill_s: float | None = None
@@ -136,6 +148,7 @@ class Reading:
     ledger: tuple[LedgerRow, ...]
     counters: Counters
     refusals: tuple[str, ...] = ()
+    loaded: Loaded = Loaded()
 
 
 @dataclass(frozen=True)

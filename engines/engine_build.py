@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from engines import trtllm_settings
 from engines.inside_files import inside_path
-from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation
+from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, refuse_unused
 
 FAMILIES: Final[Mapping[str, str]] = {
     "LlamaForCausalLM": "models/core/llama",
@@ -38,6 +38,15 @@ MODES: Final[Mapping[str, str]] = {
     "eagle": "eagle",
 }
 """Speculation by the names of `trtllm-build --speculative_decoding_mode`."""
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "draft_target": ("model",),
+    "medusa": ("model", "choices"),
+    "redrafter": ("model",),
+    "lookahead": ("window", "ngram", "verification"),
+    "eagle": ("model", "choices"),
+}
+"""Keys of the knob that each kind has."""
 
 WEIGHT_ONLY: Final[Mapping[str, str]] = {"int8_weight_only": "int8", "int4_weight_only": "int4"}
 CALIBRATED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -75,6 +84,7 @@ def build(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Build:
     architecture is another key, and a file beside the engine names the GPU that it was built on."""
     given = knobs.extra.get("engine_dir")
     if given is not None:
+        _refuse_built_in(knobs)
         return Build(str(given), (_check(str(given), place),))
     converted = _converted(checkpoint, knobs, place)
     flags = build_flags(knobs)
@@ -85,6 +95,18 @@ def build(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Build:
     stamp = Command(_facts(place, "write", engine), creates=f"{engine}/built_on.json")
     compiled = Command((*argv, "--output_dir", engine, *words), place.gpu_env, creates=made)
     return Build(engine, (*converted.commands, compiled, stamp, _check(engine, place)))
+
+
+def _refuse_built_in(knobs: Knobs) -> None:
+    for name, written in (
+        ("quantization", knobs.quantization is not None),
+        ("kv_cache_dtype", knobs.kv_cache_dtype != "auto"),
+        ("block_size", knobs.block_size is not None),
+    ):
+        if written:
+            raise PlanError(
+                f"knobs.{name}: the engine that knobs.extra.engine_dir names has its own; leave the key out"
+            )
 
 
 def _check(engine: str, place: Place) -> Command:
@@ -178,6 +200,8 @@ def build_flags(knobs: Knobs) -> dict[str, Any]:
     if knobs.speculation is not None and mode is None:
         known = ", ".join(sorted(MODES))
         raise PlanError(f"knobs.speculation.kind: compiled engines have {known}, not {knobs.speculation.kind}")
+    if knobs.speculation is not None:
+        refuse_unused(knobs.speculation, *KEYS[knobs.speculation.kind])
     flags: dict[str, Any] = {
         "max_batch_size": knobs.max_num_seqs,
         "max_input_len": knobs.max_model_len,

@@ -10,6 +10,7 @@ import re
 import uuid
 from typing import Any, Final
 
+from engines import ledger_rows as rows
 from engines import perf_tensors, prometheus, triton_trials, triton_wire, trtllm_settings
 from engines.contract import (
     Answer,
@@ -19,6 +20,7 @@ from engines.contract import (
     EventData,
     Evidence,
     LedgerRow,
+    Loaded,
     Probe,
     Prompt,
     Reading,
@@ -126,7 +128,11 @@ def read(evidence: Evidence) -> Reading:
         waiting=_metric(samples, REQUESTS, "request_type", "waiting"),
     )
     refusals = triton_trials.refusals(evidence.trials.get("stream"), whole_text=capabilities.whole_text)
-    return Reading(capabilities, _ledger(evidence, engine, version, block), counters, tuple(refusals))
+    rows_said = _ledger(evidence, engine, version, block, drafter=drafter is not None)
+    preprocessing = _object(evidence.answers.get("preprocessing")).get("parameters", {})
+    folder = _parameter(preprocessing, "tokenizer_dir")
+    loaded = Loaded(tokenizer=folder, sampling_defaults="neutral" if folder else None)
+    return Reading(capabilities, rows_said, counters, tuple(refusals), loaded)
 
 
 def _object(text: str | None) -> dict[str, Any]:
@@ -149,35 +155,46 @@ def _parameter(parameters: dict[str, Any], name: str) -> str | None:
 
 
 def _ledger(
-    evidence: Evidence, engine: dict[str, Any], version: str | None, block: float | None
+    evidence: Evidence, engine: dict[str, Any], version: str | None, block: float | None, *, drafter: bool
 ) -> tuple[LedgerRow, ...]:
     config, log = "the model's own configuration", "log: the engine's start"
     must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
     life = None if version is None else "end of life: the path is gone after 1.2.1"
     return (
-        LedgerRow("engine version", version, log, identity),
+        LedgerRow(rows.ENGINE_VERSION, version, log, identity),
         LedgerRow("maintained", life, "tensorrt_llm's release notes", identity),
-        LedgerRow("KV capacity (tokens)", trtllm_settings.kv_tokens(evidence.log), log, must),
-        LedgerRow("prefix cache", _parameter(engine, "enable_kv_cache_reuse"), config, must),
-        LedgerRow("chunked prefill", _parameter(engine, "enable_chunked_context"), config, must),
+        LedgerRow(rows.KV_CAPACITY, trtllm_settings.kv_tokens(evidence.log), log, must),
+        LedgerRow(rows.PREFIX_CACHE, _parameter(engine, "enable_kv_cache_reuse"), config, must),
+        LedgerRow(rows.CHUNKED_PREFILL, _parameter(engine, "enable_chunked_context"), config, must),
         LedgerRow("block size (tokens)", None if block is None else str(int(block)), log, identity),
-        LedgerRow("maximum length (tokens)", _runtime(evidence.log, "maxSequenceLen"), log, must),
+        LedgerRow(rows.MAXIMUM_LENGTH, _runtime(evidence.log, "maxSequenceLen"), log, must),
         LedgerRow(
-            "batch limit (sequences)",
+            rows.BATCH_SEQUENCES,
             logged(evidence.log, r"TRTGptModel maxBatchSize: (\d+)"),
             log,
             must,
         ),
-        LedgerRow("batch limit (tokens)", logged(evidence.log, r"TRTGptModel maxNumTokens: (\d+)"), log, must),
-        LedgerRow("weight dtype", None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
-        LedgerRow("quantization", None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
-        LedgerRow("speculation", _parameter(engine, "decoding_mode"), config, must),
+        LedgerRow(rows.BATCH_TOKENS, logged(evidence.log, r"TRTGptModel maxNumTokens: (\d+)"), log, must),
+        LedgerRow(rows.WEIGHT_DTYPE, None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
+        LedgerRow(rows.QUANTIZATION, None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
+        LedgerRow(rows.KV_DTYPE, None, "not in the log; the plan has it", RowKind.NOT_OBSERVABLE),
+        LedgerRow(rows.SPECULATION, _drafting(evidence.log, engine, drafter=drafter), f"{config}; {log}", must),
         LedgerRow("CUDA graphs", _parameter(engine, "cuda_graph_mode"), config, identity),
         *(
             LedgerRow(f"{name} processes", _instances(evidence.answers.get(name)), config, identity)
             for name in ("preprocessing", "postprocessing")
         ),
     )
+
+
+def _drafting(log: str, engine: dict[str, Any], *, drafter: bool) -> str | None:
+    """Kind and draft length by the knobs' names."""
+    length, kind = _runtime(log, "maxDraftLen"), _parameter(engine, "decoding_mode")
+    if drafter:
+        return rows.drafting("draft_target", length)
+    if kind is not None:
+        return rows.drafting(kind, length)
+    return rows.OFF if length is not None else None
 
 
 def _runtime(log: str, name: str) -> str | None:

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 
@@ -16,7 +17,8 @@ class Checkpoint:
 
     `revision` is the commit of the hub, or None for a local folder; `sha256` covers the weight
     files, so it names the weights wherever the folder lies. `context` is in tokens, `architecture` the
-    first that config.json names.
+    first that config.json names. `tokenizer_sha256` and `template_sha256` are of tokenizer.json and of the chat
+    template's text, None where there is none; `files_sha256` covers every file that engines read beside the weights.
     """
 
     folder: str
@@ -24,6 +26,14 @@ class Checkpoint:
     revision: str | None
     context: int | None
     architecture: str | None = None
+    tokenizer_sha256: str | None = None
+    template_sha256: str | None = None
+    files_sha256: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Names weights, tokenizer, template and settings together: what a converted copy is a copy of."""
+        return sha256(f"{self.sha256} {self.files_sha256}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,20 @@ class Speculation:
     window: int | None = None
     ngram: int | None = None
     verification: int | None = None
+
+
+def refuse_unused(wanted: Speculation, *used: str) -> None:
+    """Keys of speculation that this kind does not have in this engine. Raises PlanError."""
+    written = {
+        "model": wanted.model,
+        "choices": wanted.choices,
+        "window": wanted.window,
+        "ngram": wanted.ngram,
+        "verification": wanted.verification,
+    }
+    for name, value in written.items():
+        if value is not None and name not in used:
+            raise PlanError(f"knobs.speculation.{name}: {wanted.kind} has none in this engine; leave the key out")
 
 
 def draft_model(wanted: Speculation) -> str:

@@ -38,7 +38,8 @@ def read(evidence: Evidence) -> Reading:
     """Served name by the API, version and sizes by the log, counters by the metrics page."""
     samples = prometheus.parse(evidence.answers.get("metrics") or "")
     model = openai_wire.served(evidence)
-    props = json.loads(evidence.answers.get("props") or "{}").get("default_generation_settings", {})
+    page = json.loads(evidence.answers.get("props") or "{}")
+    props = page.get("default_generation_settings", {})
     version = llamacpp_settings.version_in(evidence.log)
     capabilities = Capabilities(
         model=model.get("id", ""),
@@ -52,7 +53,9 @@ def read(evidence: Evidence) -> Reading:
         notes=(llamacpp_settings.BY_SLOT,),
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)
-    return Reading(capabilities, llamacpp_settings.ledger(evidence.log, version), counters)
+    rows = llamacpp_settings.ledger(evidence.log, version)
+    loaded = llamacpp_settings.loaded(evidence.log, page.get("chat_template"))
+    return Reading(capabilities, rows, counters, loaded=loaded)
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

@@ -125,7 +125,8 @@ def read(evidence: Evidence) -> Reading:
         block_tokens=int(block) if block else None,
     )
     rows = (*trtllm_settings.ledger(evidence.log, version), *_behaviour(evidence))
-    return Reading(capabilities, rows, Counters(), _refusals(config, evidence))
+    loaded = trtllm_settings.loaded(evidence.log, renders=False)
+    return Reading(capabilities, rows, Counters(), _refusals(config, evidence), loaded)
 
 
 def _refusals(config: dict[str, Any], evidence: Evidence) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def read(evidence: Evidence) -> Reading:
         notes=(llamacpp_settings.BY_SLOT,),
     )
     counters = prometheus.counters(samples, prometheus.LLAMACPP_NAMES)
-    return Reading(capabilities, ledger, counters)
+    return Reading(capabilities, ledger, counters, loaded=llamacpp_settings.loaded(evidence.log))
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines import model_repository, prometheus, triton_server, triton_wire, vllm_settings
+from engines import model_repository, prometheus, triton_server, triton_wire, vllm_ledger, vllm_settings
 from engines.contract import Call, Capabilities, Engine, Evidence, Prompt, Reading
 from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 from engines.log_lines import logged
@@ -55,7 +55,8 @@ def read(evidence: Evidence) -> Reading:
         max_model_len=int(max_len) if max_len else None,
         speculates=counters.drafted_tokens is not None,
     )
-    return Reading(capabilities, vllm_settings.ledger(samples, evidence.log, version), counters)
+    rows = vllm_ledger.ledger(samples, evidence.log, version)
+    return Reading(capabilities, rows, counters, loaded=vllm_ledger.loaded(evidence.log, renders=False))
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

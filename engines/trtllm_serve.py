@@ -73,7 +73,8 @@ def read(evidence: Evidence) -> Reading:
         speculates=trtllm_settings.argument(evidence.log, "decoding_type") is not None,
     )
     counters = prometheus.counters(samples, prometheus.TRTLLM_NAMES)
-    return Reading(capabilities, trtllm_settings.ledger(evidence.log, version), counters)
+    loaded = trtllm_settings.loaded(evidence.log, renders=True)
+    return Reading(capabilities, trtllm_settings.ledger(evidence.log, version), counters, loaded=loaded)
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

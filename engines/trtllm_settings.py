@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines.contract import LedgerRow, RowKind
+from engines import ledger_rows as rows
+from engines.contract import LedgerRow, Loaded, RowKind
 from engines.inside_files import inside_path
-from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, Vendor, draft_model
+from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, Vendor, draft_model, refuse_unused
+from engines.ledger_rows import drafting
 from engines.log_lines import logged
 
 BLOCK_TOKENS: Final = 32
@@ -32,6 +34,9 @@ KNOB_OF: Final[Mapping[str, str]] = {
 }
 """Arguments that a knob says already: two sayings could differ."""
 
+KV_DTYPES: Final = ("auto", "fp8")
+KINDS: Final[Mapping[str, str]] = {"ngram": "NGram", "eagle3": "Eagle3", "draft_target": "DraftTarget", "mtp": "MTP"}
+"""Speculation by the names of `decoding_type`."""
 GATHERS: Final = ("gather_context_logits", "gather_generation_logits", "gather_all_token_logits")
 """Slow Triton about forty times: triton-inference-server/tensorrtllm_backend #642."""
 
@@ -122,16 +127,16 @@ def _kv_cache(knobs: Knobs) -> dict[str, Any]:
 def _speculation(wanted: Speculation, version: str) -> dict[str, Any]:
     """Names changed with 1.3: the draft model's, and the length for multi-token prediction."""
     earlier = up_to(version, (1, 2))
-    kinds = {"ngram": "NGram", "eagle3": "Eagle3", "draft_target": "DraftTarget", "mtp": "MTP"}
-    if wanted.kind not in kinds:
+    if wanted.kind not in KINDS:
         raise PlanError(
             f"knobs.speculation.kind: {wanted.kind} exists only for compiled engines; "
-            f"the LLM API has {', '.join(sorted(kinds))}"
+            f"the LLM API has {', '.join(sorted(KINDS))}"
         )
+    refuse_unused(wanted, *({"ngram": ("ngram",), "mtp": ()}.get(wanted.kind, ("model",))))
     if wanted.kind == "mtp":
         length = "num_nextn_predict_layers" if earlier else "max_draft_len"
         return {"decoding_type": "MTP", length: wanted.tokens}
-    config: dict[str, Any] = {"decoding_type": kinds[wanted.kind], "max_draft_len": wanted.tokens}
+    config: dict[str, Any] = {"decoding_type": KINDS[wanted.kind], "max_draft_len": wanted.tokens}
     if wanted.kind == "ngram":
         return config | {"max_matching_ngram_size": wanted.ngram or 4}
     return config | {"speculative_model_dir" if earlier else "speculative_model": draft_model(wanted)}
@@ -143,6 +148,8 @@ def _refuse(knobs: Knobs) -> None:
             "knobs.quantization: the LLM API takes it from the checkpoint (hf_quant_config.json); "
             "give a quantized checkpoint and leave the key out"
         )
+    if knobs.kv_cache_dtype not in KV_DTYPES:
+        raise PlanError(f"knobs.kv_cache_dtype: the LLM API has {' and '.join(KV_DTYPES)}, not {knobs.kv_cache_dtype}")
     refuse_knobs(knobs, KNOB_OF)
 
 
@@ -175,21 +182,29 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
     args, cache = "log: engine arguments", "log: KV cache"
     must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
     return (
-        LedgerRow("engine version", version, "log: its banner", identity),
-        LedgerRow("KV capacity (tokens)", kv_tokens(log), cache, must),
-        LedgerRow("KV dtype", argument(log, "dtype", after="kv_cache_config"), args, must),
-        LedgerRow("prefix cache", argument(log, "enable_block_reuse"), args, must),
+        LedgerRow(rows.ENGINE_VERSION, version, "log: its banner", identity),
+        LedgerRow(rows.KV_CAPACITY, kv_tokens(log), cache, must),
+        LedgerRow(rows.KV_DTYPE, argument(log, "dtype", after="kv_cache_config"), args, must),
+        LedgerRow(rows.PREFIX_CACHE, argument(log, "enable_block_reuse"), args, must),
         LedgerRow("block size (tokens)", block_tokens(log), cache, identity),
-        LedgerRow("weight dtype", argument(log, "dtype"), args, must),
-        LedgerRow("maximum length (tokens)", argument(log, "max_seq_len"), args, must),
-        LedgerRow("batch limit (sequences)", argument(log, "max_batch_size"), args, must),
-        LedgerRow("batch limit (tokens)", argument(log, "max_num_tokens"), args, must),
-        LedgerRow("tensor parallel", argument(log, "tensor_parallel_size"), args, must),
-        LedgerRow("chunked prefill", argument(log, "enable_chunked_prefill"), args, must),
-        LedgerRow("speculation", argument(log, "decoding_type") or _none_if_known(log), args, must),
-        LedgerRow("stream interval", argument(log, "stream_interval"), args, must),
+        LedgerRow(rows.WEIGHT_DTYPE, argument(log, "dtype"), args, must),
+        LedgerRow(rows.QUANTIZATION, None, "not in the log: it comes with the checkpoint", must),
+        LedgerRow(rows.MAXIMUM_LENGTH, argument(log, "max_seq_len"), args, must),
+        LedgerRow(rows.BATCH_SEQUENCES, argument(log, "max_batch_size"), args, must),
+        LedgerRow(rows.BATCH_TOKENS, argument(log, "max_num_tokens"), args, must),
+        LedgerRow(rows.TENSOR_PARALLEL, argument(log, "tensor_parallel_size"), args, must),
+        LedgerRow(rows.PIPELINE_PARALLEL, argument(log, "pipeline_parallel_size"), args, must),
+        LedgerRow(rows.CHUNKED_PREFILL, argument(log, "enable_chunked_prefill"), args, must),
+        LedgerRow(rows.SPECULATION, _drafting(log), args, must),
+        LedgerRow(rows.STREAM_INTERVAL, argument(log, "stream_interval"), args, must),
         LedgerRow("CUDA graphs", _graphs(log), args, identity),
     )
+
+
+def loaded(log: str, *, renders: bool) -> Loaded:
+    """The tokenizer comes from the model's folder unless another is named; no sampling defaults but neutral ones."""
+    folder = argument(log, "tokenizer", pattern=PATH) or argument(log, "model", pattern=PATH)
+    return Loaded(tokenizer=folder, renders=renders, sampling_defaults="neutral" if folder else None)
 
 
 def _graphs(log: str) -> str | None:
@@ -199,8 +214,13 @@ def _graphs(log: str) -> str | None:
     return "off" if argument(log, "cuda_graph_config") == "None" else "on"
 
 
-def _none_if_known(log: str) -> str | None:
-    return "None" if argument(log, "max_seq_len") else None
+def _drafting(log: str) -> str | None:
+    """Kind and draft length by the knobs' names."""
+    said = argument(log, "decoding_type")
+    if said is None:
+        return rows.OFF if argument(log, "max_seq_len") else None
+    kind = next((knob for knob, name in KINDS.items() if name.lower() == said.lower()), said)
+    return drafting(kind, argument(log, "max_draft_len") or argument(log, "num_nextn_predict_layers"))
 
 
 def kv_tokens(log: str) -> str | None:
@@ -214,9 +234,13 @@ def block_tokens(log: str) -> str | None:
     return logged(log, r"[Tt]okens per block[:=] ?(\d+)")
 
 
-def argument(log: str, name: str, after: str = "engine with args") -> str | None:
+WORD: Final = r"[\w.+-]+"
+PATH: Final = r"[^'\",]+"
+
+
+def argument(log: str, name: str, after: str = "engine with args", pattern: str = WORD) -> str | None:
     """An argument in the line that announces the start, whether written as a dict or as an object."""
     line = next((line for line in log.splitlines() if "engine with args" in line), "")
     rest = line.partition(after)[2]
-    found = re.search(rf"['\"]?\b{name}['\"]?\s*[:=]\s*['\"]?([\w.+-]+)", rest)
+    found = re.search(rf"['\"]?\b{name}['\"]?\s*[:=]\s*['\"]?({pattern})", rest)
     return found.group(1) if found else None

@@ -4,7 +4,7 @@
 import json
 from typing import Any, Final
 
-from engines import openai_wire, prometheus, vllm_settings
+from engines import openai_wire, prometheus, vllm_ledger, vllm_settings
 from engines.contract import (
     Answer,
     Call,
@@ -89,7 +89,8 @@ def read(evidence: Evidence) -> Reading:
         reports_cached_tokens=True,
         speculates=counters.drafted_tokens is not None,
     )
-    return Reading(capabilities, vllm_settings.ledger(samples, evidence.log, version), counters)
+    rows = vllm_ledger.ledger(samples, evidence.log, version)
+    return Reading(capabilities, rows, counters, loaded=vllm_ledger.loaded(evidence.log, renders=True))
 
 
 def encode(prompt: Prompt, capabilities: Capabilities) -> Call:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's knobs, environment, counters and ledger rows, the same whether it serves or is embedded.
+"""vLLM's knobs and environment, the same whether it serves or is embedded.
 
 Facts: vllm/engine/arg_utils.py and vllm/envs.py of 0.20.2 and 0.33.0; CPU: run on 0.32.0.
 """
@@ -9,19 +9,22 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engines import prometheus
-from engines.contract import LedgerRow, RowKind
-from engines.launch import Knobs, Place, PlanError, Speculation, draft_model
-from engines.log_lines import logged
+from engines.launch import Knobs, Place, PlanError, Speculation, draft_model, refuse_unused
+from engines.ledger_rows import CAPACITY_TOLERANCE
 
 CPU_KV_CACHE_GIB: Final = 1
 """Always set: unset, vLLM takes 0.92 of the machine's memory."""
+GPU_BLOCKS: Final = (16,)
+CPU_BLOCKS: Final = (128, 64, 32)
+"""Block sizes in tokens where no knob says one, vLLM's own default first: vllm/config/cache.py of 0.20.2,
+vllm/platforms/cpu.py of 0.32.0, whose kernels prefer multiples of 32. Some backends force others, which the capacity
+read back after the start shows."""
+KV_DTYPES: Final = ("auto", "fp8")
 
 
 def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
     """Arguments of AsyncEngineArgs, by its own names; the server's flags are these with dashes."""
-    if knobs.threads is not None:
-        raise PlanError("knobs.threads: vLLM chooses its threads itself; leave the key out")
+    _refuse(knobs)
     args: dict[str, Any] = {
         "model": folder,
         "tokenizer": folder,
@@ -40,10 +43,7 @@ def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
     }
     if knobs.max_num_batched_tokens is not None:
         args["max_num_batched_tokens"] = knobs.max_num_batched_tokens
-    if knobs.block_size is not None:
-        args["block_size"] = knobs.block_size
-    if knobs.kv_cache_tokens is not None:
-        args["num_gpu_blocks_override"] = _blocks(knobs)
+    args |= _blocks(knobs, place)
     if not knobs.cuda_graphs:
         args["enforce_eager"] = True
     if knobs.quantization is not None:
@@ -58,10 +58,29 @@ def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
     return args | dict(knobs.extra)
 
 
-def _blocks(knobs: Knobs) -> int:
-    if knobs.block_size is None or knobs.kv_cache_tokens is None:
-        raise PlanError("knobs.kv_cache_tokens: set knobs.block_size too; vLLM counts in blocks")
-    return -(-knobs.kv_cache_tokens // knobs.block_size)
+def _refuse(knobs: Knobs) -> None:
+    if knobs.threads is not None:
+        raise PlanError("knobs.threads: vLLM chooses its threads itself; leave the key out")
+    if knobs.kv_cache_dtype not in KV_DTYPES:
+        raise PlanError(f"knobs.kv_cache_dtype: vLLM has {' and '.join(KV_DTYPES)}, not {knobs.kv_cache_dtype}")
+
+
+def _blocks(knobs: Knobs, place: Place) -> dict[str, int]:
+    """A capacity in tokens becomes a number of blocks, whose size is then fixed too. Raises PlanError where no number
+    of blocks comes close enough."""
+    wanted = knobs.kv_cache_tokens
+    if wanted is None:
+        return {} if knobs.block_size is None else {"block_size": knobs.block_size}
+    sizes = (knobs.block_size,) if knobs.block_size else GPU_BLOCKS if place.gpus else CPU_BLOCKS
+    for size in sizes:
+        blocks = round(wanted / size)
+        if abs(blocks * size - wanted) <= CAPACITY_TOLERANCE * wanted:
+            return {"block_size": size, "num_gpu_blocks_override": blocks}
+    size = sizes[-1]
+    raise PlanError(
+        f"knobs.kv_cache_tokens: {wanted} is not within {CAPACITY_TOLERANCE:.0%} of whole blocks of {size} tokens, in "
+        f"which vLLM counts; say {wanted // size * size or size} or {(wanted // size + 1) * size}"
+    )
 
 
 def _speculation(wanted: Speculation) -> dict[str, Any]:
@@ -69,6 +88,7 @@ def _speculation(wanted: Speculation) -> dict[str, Any]:
     methods = {"ngram": "ngram", "eagle3": "eagle3", "eagle": "eagle", "draft_target": "draft_model", "mtp": "mtp"}
     if wanted.kind not in methods:
         raise PlanError(f"knobs.speculation.kind: vLLM has {', '.join(sorted(methods))}, not {wanted.kind}")
+    refuse_unused(wanted, *({"ngram": ("ngram",), "mtp": ()}.get(wanted.kind, ("model",))))
     config: dict[str, Any] = {"method": methods[wanted.kind], "num_speculative_tokens": wanted.tokens}
     if wanted.kind == "ngram":
         return config | {"prompt_lookup_min": 2, "prompt_lookup_max": wanted.ngram or 4}
@@ -91,40 +111,6 @@ def environment(place: Place) -> dict[str, str]:
 def version_tuple(version: str) -> tuple[int, ...]:
     """(0, 33, 0) of "0.33.0+cpu": what flags are chosen by."""
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
-
-
-def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None) -> tuple[LedgerRow, ...]:
-    """Settings in force by `vllm:cache_config_info` and the log's line of engine arguments."""
-    cache = prometheus.labels(samples, "vllm:cache_config_info")
-    page, line = "vllm:cache_config_info", "log: Initializing a V1 LLM engine"
-    must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
-    return (
-        LedgerRow("engine version", version, "its own answer", identity),
-        LedgerRow("KV capacity (tokens)", _kv_tokens(cache), page, must),
-        LedgerRow("KV dtype", cache.get("cache_dtype"), page, must),
-        LedgerRow("prefix cache", cache.get("enable_prefix_caching"), page, must),
-        LedgerRow("block size (tokens)", cache.get("block_size"), page, identity),
-        LedgerRow("weight dtype", _logged(log, r"dtype=torch\.(\w+)"), line, must),
-        LedgerRow("quantization", _logged(log, r"quantization=(\w+)"), line, must),
-        LedgerRow("maximum length (tokens)", _logged(log, r"max_seq_len=(\d+)"), line, must),
-        LedgerRow("tensor parallel", _logged(log, r"tensor_parallel_size=(\d+)"), line, must),
-        LedgerRow("chunked prefill", _logged(log, r"enable_chunked_prefill=(\w+)"), line, must),
-        LedgerRow("speculation", _logged(log, r"speculative_config=(None|SpeculativeConfig\([^)]*\))"), line, must),
-        LedgerRow("eager execution", _logged(log, r"enforce_eager=(\w+)"), line, identity),
-    )
-
-
-def _kv_tokens(cache: Mapping[str, str]) -> str | None:
-    if "kv_cache_size_tokens" in cache:
-        return cache["kv_cache_size_tokens"]
-    blocks, size = cache.get("num_gpu_blocks"), cache.get("block_size")
-    if blocks is None or size is None or not (blocks.isdigit() and size.isdigit()):
-        return None
-    return str(int(blocks) * int(size))
-
-
-def _logged(log: str, pattern: str) -> str | None:
-    return logged(log, r"Initializing a V1 LLM engine.*?" + pattern)
 
 
 def sampling(max_tokens: int, forced: bool, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,20 +5,25 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
+from engines.contract import Prompt
 from runners.capacity import search
 from runners.cell import Kitchen, draw, run_cell
 from runners.cells import Cell, Life
+from runners.checkpoint import check_unchanged
 from runners.config_workload import Level, WorkloadConfig
 from runners.environments import Say
 from runners.gate import ask_gate
 from runners.gpu import gpu_uuids
+from runners.gpu_settings import gpu_settings
 from runners.launch.server import LaunchError, Server
 from runners.load.transport import Transport, transport_of
+from runners.own_rows import Given
 from runners.report.blocks import torn
 from runners.report.gate_record import GateRecord
 from runners.report.limits import misses
@@ -35,6 +40,9 @@ from runners.report.record import (
 )
 from runners.session import Session
 from runners.verify import Verified, verify
+
+CANARY_TOKENS: Final = 24
+ROOM_FOR_SPECIAL: Final = 8
 
 
 def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> None:
@@ -121,8 +129,9 @@ def import_ahead() -> None:
 def live(session: Session, life: Life, folder: Path, say: Say) -> None:
     """One server life: up, verified, each cell driven and written, down, then the life's own record."""
     served_name = f"bakeoff-{uuid.uuid4().hex[:12]}"
-    launch = session.plan(life, folder / "engine", served_name)
     contestant = session.contestants[life.contender.name]
+    check_unchanged(contestant.checkpoint, session.source)
+    launch = session.plan(life, folder / "engine", served_name)
     started = datetime.now(UTC)
     write_launch(folder / "launch.json", launch)
     with contestant.runner.up(launch, folder / "engine") as server:
@@ -169,10 +178,28 @@ def verified_server(session: Session, life: Life, server: Server, transport: Tra
     """The server's capabilities and ledger. A served name of ours is demanded where we started it."""
     contestant = session.contestants[life.contender.name]
     ours = life.contender.model if life.contender.runner == "attach" else served_name
-    canary = next(draw(session, life.cells[0], "canary").prompts())
     knobs = session.bakeoff.knobs_of(life.contender)
-    first, longest = life.block == 1, knobs.max_model_len
-    return verify(server, transport, contestant.engine, ours, longest, canary, session.rendering, first=first)
+    longest = knobs.max_model_len
+    canary = _telling(next(draw(session, life.cells[0], "canary").prompts()), longest)
+    gpus = None if life.contender.runner == "attach" else gpu_settings(life.contender.gpus)
+    given = Given(contestant.checkpoint, gpus, knobs.kv_cache_tokens)
+    return verify(
+        server,
+        transport,
+        contestant.engine,
+        ours,
+        longest,
+        canary,
+        session.rendering,
+        given=given,
+        first=life.block == 1,
+    )
+
+
+def _telling(canary: Prompt, longest: int) -> Prompt:
+    """With an answer long enough to show how many tokens come in an event, where there is room for it."""
+    room = longest - canary.input_tokens - ROOM_FOR_SPECIAL
+    return replace(canary, max_tokens=max(canary.max_tokens, min(CANARY_TOKENS, room)))
 
 
 def _capacity(kitchen: Kitchen, workload: WorkloadConfig) -> Capacity:

@@ -5,14 +5,17 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Final
 
 from engines.launch import Checkpoint
 from runners.config import ConfigError
 from runners.demo_checkpoint import make_demo_checkpoint, recipe_key
 from runners.demo_shapes import SHAPES
 from runners.environments import Say
+from runners.load.rendering import chat_template
 from runners.places import cache_folder
 
+BESIDE_WEIGHTS: Final = ("*.json", "*.jinja", "*.model")
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+@(?P<revision>[0-9a-f]{40})$")
 
 
@@ -98,12 +101,58 @@ def _described(folder: Path, revision: str | None, source: str) -> Checkpoint:
     facts = json.loads(config.read_text("utf-8"))
     architecture = next(iter(facts.get("architectures") or ()), None)
     context = facts.get("max_position_embeddings")
-    return Checkpoint(str(folder), _weights_hash(weights), revision, context, architecture)
+    return Checkpoint(
+        folder=str(folder),
+        sha256=_weights_hash(weights),
+        revision=revision,
+        context=context,
+        architecture=architecture,
+        tokenizer_sha256=tokenizer_hash(folder),
+        template_sha256=template_hash(chat_template(folder)),
+        files_sha256=_files_hash(folder),
+    )
+
+
+def tokenizer_hash(folder: Path) -> str | None:
+    """SHA-256 of a folder's tokenizer; None where it has none."""
+    path = folder / "tokenizer.json"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def template_hash(text: str | None) -> str | None:
+    """SHA-256 of a chat template's text, whatever blanks end it."""
+    return None if text is None else hashlib.sha256(text.rstrip().encode()).hexdigest()
+
+
+def _files_hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for name in BESIDE_WEIGHTS for path in folder.glob(name)):
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def check_unchanged(checkpoint: Checkpoint, source: str) -> None:
+    """The folder is what it was when the comparison began: engines that load other files are not compared. Raises
+    ConfigError."""
+    now = _described(Path(checkpoint.folder), checkpoint.revision, source)
+    parts = {
+        "the weights (*.safetensors)": (checkpoint.sha256, now.sha256),
+        "the tokenizer (tokenizer.json)": (checkpoint.tokenizer_sha256, now.tokenizer_sha256),
+        "the chat template": (checkpoint.template_sha256, now.template_sha256),
+        "settings beside the weights (*.json)": (checkpoint.files_sha256, now.files_sha256),
+    }
+    changed = next((f"{name}, sha256 {was} -> {here}" for name, (was, here) in parts.items() if was != here), None)
+    if changed:
+        raise ConfigError(
+            f"{source}: checkpoint: {checkpoint.folder} changed since the first engine was planned: {changed}; "
+            "put the files back and --resume, or start anew"
+        )
 
 
 def _weights_hash(weights: list[Path]) -> str:
-    """SHA-256 over names and contents; kept, by size and time of change, since large files take long."""
-    stamps = [f"{path.resolve()}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in weights]
+    """SHA-256 over names and contents; kept, by size and times of change, since large files take long."""
+    found = [(path.resolve(), path.stat()) for path in weights]
+    stamps = [f"{path}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}" for path, stat in found]
     key = hashlib.sha256("\n".join(stamps).encode()).hexdigest()
     kept = cache_folder() / "hashes" / key
     if kept.exists():

@@ -2,7 +2,7 @@
 """Reads a config file into a `Bakeoff`, or refuses it in one message: file, key, remedy."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -39,6 +39,8 @@ def _known_row(name: str) -> str:
 
 
 Row = Annotated[str, AfterValidator(_known_row)]
+BATCH_TOKENS: Final = 8192
+"""Tokens of a batch where no knob says them: engines' own defaults differ."""
 
 
 class SpeculationConfig(Strict):
@@ -79,12 +81,14 @@ class KnobsConfig(Strict):
 class ContenderConfig(Strict):
     """A named configuration of an engine.
 
-    Where it is not started here: `address` is where it answers, `model` the name it serves under. `service` of
-    `compose_file` is what a container is started from; without one, the service of the engine's name.
+    `checkpoint` is another than the config's, as one in another format. Where it is not started here: `address` is
+    where it answers, `model` the name it serves under. `service` of `compose_file` is what a container is started
+    from; without one, the service of the engine's name.
     """
 
     name: Name
     engine: str
+    checkpoint: Annotated[str, Field(min_length=1)] | None = None
     runner: str = "process"
     transport: Literal["http", "grpc", "grpc-aio"] = "http"
     environment: str | None = None
@@ -144,6 +148,7 @@ class Bakeoff(Strict):
         """The matched knobs with the contender's own on top. `check` has seen the two lengths."""
         written = {**_written(self.knobs), **_written(contender.knobs)}
         speculation = written.pop("speculation", None)
+        written.setdefault("max_num_batched_tokens", max(BATCH_TOKENS, written["max_model_len"]))
         return Knobs(**written, speculation=Speculation(**speculation) if speculation else None)
 
     def sampling_fields(self) -> Sampling:

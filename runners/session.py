@@ -42,10 +42,11 @@ ENTRY_POINT_GROUP: Final = "bakeoff.runners"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A contender with its engine, its runner and, where it is started here, its environment."""
+    """A contender with its engine, its checkpoint, its runner and, where it is started here, its environment."""
 
     config: ContenderConfig
     engine: Engine
+    checkpoint: Checkpoint
     runner: Runner
     environment: EngineEnvironment | None
 
@@ -70,7 +71,7 @@ class Session:
         contestant = self.contestants[life.contender.name]
         place = self._place(contestant, folder, served_name)
         try:
-            launch = contestant.engine.plan(self.checkpoint, self.bakeoff.knobs_of(life.contender), place)
+            launch = contestant.engine.plan(contestant.checkpoint, self.bakeoff.knobs_of(life.contender), place)
         except PlanError as error:
             raise ConfigError(f"{self.source}: contenders.{life.contender.name}: {error}") from None
         if life.contender.transport != "http" and launch.grpc_url is None:
@@ -133,12 +134,16 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
         _refuse(source, _port_complaints(bakeoff))
         _refuse(source, _gpu_complaints(bakeoff))
     checkpoint = find_checkpoint(bakeoff.checkpoint, source, say)
-    _check_context(bakeoff, checkpoint, source)
+    checkpoints = {
+        c.name: find_checkpoint(c.checkpoint, f"{source}: contenders.{c.name}", say) if c.checkpoint else checkpoint
+        for c in bakeoff.contenders
+    }
+    _check_context(bakeoff, checkpoints, source)
     rendering = _rendering(checkpoint, source)
     bakeoff, files = with_files(bakeoff, rendering, source)
     check_prompts(bakeoff, rendering, source)
     task = _task(bakeoff, rendering, source)
-    contestants = [_contestant(*choice, bakeoff, checkpoint, source, say) for choice in chosen]
+    contestants = [_contestant(*choice, bakeoff, checkpoints[choice[0].name], source, say) for choice in chosen]
     session = Session(
         bakeoff=bakeoff,
         text=text,
@@ -147,7 +152,7 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
         rendering=rendering,
         contestants={c.config.name: c for c in contestants},
         lives=expand(bakeoff),
-        unsupported=_unsupported(contestants, checkpoint),
+        unsupported=_unsupported(contestants),
         task=task,
         files=files,
     )
@@ -157,13 +162,13 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
     return session
 
 
-def _unsupported(contestants: list[Contestant], checkpoint: Checkpoint) -> dict[str, str]:
-    """Contenders whose engine cannot run the checkpoint, as far as that is known before the start."""
+def _unsupported(contestants: list[Contestant]) -> dict[str, str]:
+    """Contenders whose engine cannot run their checkpoint, as far as that is known before the start."""
     found = {}
     for contestant in contestants:
         environment = contestant.environment
         version = (environment.version(contestant.engine.package) if environment else None) or ""
-        reason = contestant.engine.unsupported(checkpoint, version)
+        reason = contestant.engine.unsupported(contestant.checkpoint, version)
         if reason is not None:
             found[contestant.config.name] = reason
     return found
@@ -251,14 +256,15 @@ def _contestant(
     say: Say,
 ) -> Contestant:
     if recipe is None:
-        return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), None)
+        return Contestant(contender, engine, checkpoint, _runner(contender, bakeoff, checkpoint), None)
     if contender.runner == "compose" and contender.environment is None:
         if doubt := driver_doubt(recipe):
             say(f"WARNING: {doubt}")
-        return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), environment_of(recipe))
+        made = environment_of(recipe)
+        return Contestant(contender, engine, checkpoint, _runner(contender, bakeoff, checkpoint), made)
     environment = ensure(recipe, say)
     _refuse(f"{source}: contenders.{contender.name}", preflight.environment_complaints(engine, environment))
-    return Contestant(contender, engine, _runner(contender, bakeoff, checkpoint), environment)
+    return Contestant(contender, engine, checkpoint, _runner(contender, bakeoff, checkpoint), environment)
 
 
 def _runner(contender: ContenderConfig, bakeoff: Bakeoff, checkpoint: Checkpoint) -> Runner:
@@ -293,9 +299,9 @@ def _refuse(where: str, complaints: list[str]) -> None:
         raise ConfigError("\n".join(f"{where}: {complaint}" for complaint in complaints))
 
 
-def _check_context(bakeoff: Bakeoff, checkpoint: Checkpoint, source: str) -> None:
+def _check_context(bakeoff: Bakeoff, checkpoints: Mapping[str, Checkpoint], source: str) -> None:
     for contender in bakeoff.contenders:
-        wanted = bakeoff.knobs_of(contender).max_model_len
+        wanted, checkpoint = bakeoff.knobs_of(contender).max_model_len, checkpoints[contender.name]
         if checkpoint.context is not None and wanted > checkpoint.context:
             raise ConfigError(
                 f"{source}: knobs.max_model_len: {wanted} is more than the checkpoint's context of "

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Establishes that the server which answers is the one that was asked for, and what it can do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading, RowKind
+from engines.contract import Capabilities, Engine, LedgerRow, Prompt, Reading
+from engines.ledger_rows import CAPACITY_TOLERANCE, KV_CAPACITY, same
 from runners.errors import MendableError
 from runners.launch.server import Server
 from runners.load.drive import drive
@@ -13,6 +15,7 @@ from runners.load.rendering import Rendering
 from runners.load.scrape import ask, tried
 from runners.load.trace import Trace
 from runners.load.transport import Transport
+from runners.own_rows import Given, with_own_rows
 
 CANARY_LIMIT_S = 300.0
 """The first request may compile kernels."""
@@ -40,11 +43,13 @@ def verify(
     canary: Prompt,
     rendering: Rendering,
     *,
+    given: Given,
     first: bool = True,
 ) -> Verified:
     """Probe, send one real request, compare. Raises VerifyError.
 
-    `served_name` is the name that only our launch carries; None where somebody else started it. `first`: the
+    `served_name` is the name that only our launch carries; None where somebody else started it. `given` is what the
+    contender was started with. `first`: the
     contender has not lived before, so that what never changes between its lives is found out too.
     Health pages are not enough: a dead engine behind a front end answers them too.
     """
@@ -63,10 +68,11 @@ def verify(
         raise VerifyError(
             f"maximum length is {capabilities.max_model_len} in the engine, {max_model_len} in the config"
         )
+    _check_capacity(reading.ledger, given.kv_cache_tokens)
     trace = ask_once(transport, engine, capabilities, rendering, canary, CANARY_LIMIT_S)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
-    return Verified(capabilities, (*reading.ledger, _special_tokens(trace)), trace)
+    return Verified(capabilities, with_own_rows(reading, given, canary, trace), trace)
 
 
 def _reading(server: Server, engine: Engine, served_name: str | None, canary: Prompt, *, first: bool) -> Reading:
@@ -114,7 +120,12 @@ def folding(engine: Engine, capabilities: Capabilities, rendering: Rendering, *,
     )
 
 
-def _special_tokens(trace: Trace) -> LedgerRow:
-    """How many tokens the engine adds to the rendered prompt: it has to be the same for all."""
-    added = None if trace.prompt_tokens is None else str(trace.prompt_tokens - trace.input_tokens)
-    return LedgerRow("special tokens added", added, "prompt tokens of a real request", RowKind.MUST_MATCH)
+def _check_capacity(ledger: Sequence[LedgerRow], wanted: int | None) -> None:
+    """The cache that was allocated is the one that was asked for, in tokens. Raises VerifyError."""
+    allocated = next((row.value for row in ledger if row.name == KV_CAPACITY), None)
+    if wanted is not None and allocated is not None and not same(KV_CAPACITY, allocated, str(wanted)):
+        raise VerifyError(
+            f"the KV cache holds {allocated} tokens in the engine, knobs.kv_cache_tokens says {wanted}, which it may "
+            f"miss by {CAPACITY_TOLERANCE:.0%}: the engine chose another block size, or had less memory; set "
+            "knobs.block_size to one it takes, or lower knobs.kv_cache_tokens for all"
+        )

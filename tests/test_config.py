@@ -120,9 +120,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_contender_overrides_the_matched_knobs() -> None:
     speculating = {"name": "b", "engine": "x", "knobs": {"speculation": {"kind": "ngram", "tokens": 3}, "seed": 7}}
     bakeoff = parse_config(written(contenders=[GOOD["contenders"][0], speculating]), "x")
-    assert bakeoff.knobs_of(bakeoff.contenders[0]) == Knobs(max_model_len=512, max_num_seqs=4)
+    assert bakeoff.knobs_of(bakeoff.contenders[0]) == Knobs(512, 4, max_num_batched_tokens=8192)
     assert bakeoff.knobs_of(bakeoff.contenders[1]) == Knobs(
-        max_model_len=512, max_num_seqs=4, seed=7, speculation=Speculation("ngram", 3)
+        512, 4, max_num_batched_tokens=8192, seed=7, speculation=Speculation("ngram", 3)
     )
 
 

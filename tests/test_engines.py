@@ -130,11 +130,25 @@ def test_vllm_flags_by_version() -> None:
     assert vllm_settings.version_tuple("0.33.0+cpu") == (0, 33, 0)
 
 
-def test_vllm_cache_in_tokens_becomes_blocks() -> None:
-    knobs = replace(KNOBS, kv_cache_tokens=1000, block_size=32)
-    assert "--num-gpu-blocks-override 32" in flags(planned(ENGINES["vllm_openai"], knobs))
-    with pytest.raises(PlanError, match=r"knobs\.kv_cache_tokens: set knobs.block_size"):
-        planned(ENGINES["vllm_openai"], replace(KNOBS, kv_cache_tokens=1000))
+@pytest.mark.parametrize(
+    ("tokens", "size", "gpus", "told"),
+    [
+        (1000, 32, (), "--block-size 32 --num-gpu-blocks-override 31"),
+        (4096, None, (), "--block-size 128 --num-gpu-blocks-override 32"),
+        (4160, None, (), "--block-size 64 --num-gpu-blocks-override 65"),
+        (4096, None, (0,), "--block-size 16 --num-gpu-blocks-override 256"),
+    ],
+)
+def test_vllm_cache_in_tokens_becomes_blocks(tokens: int, size: int | None, gpus: tuple[int, ...], told: str) -> None:
+    """31 blocks of 32 are 992 tokens, within 1% of 1000; 4160 are 32.5 blocks of 128, which is not."""
+    knobs = replace(KNOBS, kv_cache_tokens=tokens, block_size=size)
+    assert told in flags(planned(ENGINES["vllm_openai"], knobs, replace(PLACE, gpus=gpus)))
+
+
+def test_vllm_cache_that_no_blocks_make_up() -> None:
+    wrong = replace(KNOBS, kv_cache_tokens=1050, block_size=100)
+    with pytest.raises(PlanError, match=r"1050 is not within 1% of whole blocks of 100 tokens.*say 1000 or 1100"):
+        planned(ENGINES["vllm_openai"], wrong)
 
 
 def test_vllm_speculation_and_eager() -> None:

@@ -155,7 +155,7 @@ def test_the_ledger_is_read_back_and_special_tokens_agree(compared: Path) -> Non
         ledger = {row["name"]: row["value"] for row in life["ledger"]}
         assert ledger["KV capacity (tokens)"] == "1024"
         assert ledger["maximum length (tokens)"] == "256"
-        assert ledger["speculation"] == "NGRAM_SIMPLE"
+        assert ledger["speculation"] == "ngram, 2 tokens"
         assert ledger["special tokens added"] == "0"
         assert life["canary"]["error"] is None
 

@@ -28,6 +28,7 @@ from runners.environments import ensure, read_recipe
 from runners.launch.server import LaunchError, Server
 from runners.load.scrape import ask, tried
 from runners.load.transport import transport_of
+from runners.own_rows import Given
 from runners.preflight import machine_complaints
 from runners.session import Session, open_session
 from runners.verify import Verified, VerifyError, verify
@@ -95,7 +96,8 @@ class Twin:
     def verified(self, prompt: Prompt | None = None) -> Verified:
         rendering = self.session.rendering
         transport = transport_of(self.server.address("http"), "http")
-        return verify(self.server, transport, self.engine, NAME, 512, prompt or self.prompt(), rendering)
+        given = Given(self.session.checkpoint, (), self.session.bakeoff.knobs.kv_cache_tokens)
+        return verify(self.server, transport, self.engine, NAME, 512, prompt or self.prompt(), rendering, given=given)
 
 
 def events(response: httpx.Response) -> list[bytes]:
@@ -304,7 +306,7 @@ class TestLlmApi:
         assert [newer.session.rendering.tokens(answer.text) for answer in answers] == [16] * 16
 
     def test_the_ledger_is_read_back(self, older: Twin, newer: Twin) -> None:
-        for running, version, drafting in ((older, "1.2.1+twin", "None"), (newer, "1.3.0rc5+twin", "NGram")):
+        for running, version, drafting in ((older, "1.2.1+twin", "off"), (newer, "1.3.0rc5+twin", "ngram, 3 tokens")):
             rows = {row.name: row.value for row in running.verified().ledger}
             assert rows["engine version"] == version
             assert rows["KV capacity (tokens)"] == "32768"

@@ -11,15 +11,18 @@ import pytest
 
 from engines import llamacpp_openai
 from engines.contract import Call, Counters, Prompt, Sampling
+from engines.launch import Checkpoint
 from runners.launch.server import Server
 from runners.load.load import Load
 from runners.load.rendering import Rendering
 from runners.load.scrape import settled_counters
 from runners.load.transport import transport_of
+from runners.own_rows import Given
 from runners.verify import VerifyError, verify
 from runners.warm_up import WarmUpError, warm_up
 
 CANARY = Prompt("p", 5, 3, True, Sampling())
+GIVEN = Given(Checkpoint("/m", "ab" * 32, None, None), (), None)
 GOOD_EVENT = {
     "choices": [{"text": " a b c", "finish_reason": "length"}],
     "timings": {"predicted_n": 3},
@@ -71,7 +74,7 @@ ENGINE = llamacpp_openai.ENGINE
 
 def test_a_good_server(rendering: Rendering) -> None:
     with serving(pages=[QUIET]) as server:
-        verified = verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
+        verified = verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=GIVEN)
     assert verified.capabilities.model == "mine"
     assert verified.canary.tokens == 3
     assert {row.name: row.value for row in verified.ledger}["special tokens added"] == "1"
@@ -82,7 +85,7 @@ def test_another_server_on_the_port(rendering: Rendering) -> None:
         serving(model="theirs", pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="serves 'theirs', not what was started there"),
     ):
-        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=GIVEN)
 
 
 def test_another_length_in_force(rendering: Rendering) -> None:
@@ -90,7 +93,7 @@ def test_another_length_in_force(rendering: Rendering) -> None:
         serving(context=32, pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="maximum length is 32 in the engine, 64 in the config"),
     ):
-        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=GIVEN)
 
 
 def test_a_canary_that_fails(rendering: Rendering) -> None:
@@ -98,7 +101,7 @@ def test_a_canary_that_fails(rendering: Rendering) -> None:
         serving(event={"error": {"message": "Stub process is not healthy"}}, pages=[QUIET]) as server,
         pytest.raises(VerifyError, match="a first real request failed: Stub process is not healthy"),
     ):
-        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering)
+        verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=GIVEN)
 
 
 def test_settling_waits_until_nothing_runs() -> None:

@@ -27,6 +27,7 @@ def parameters(settings: dict[str, Any]) -> Any:
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = settings["threads"]
     p.cache_prompt = settings["prefix_cache"]
     p.cache_ram_mib = 0
+    p.cache_type_k = p.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # as the weights: half of it by default
     p.sampling.seed = settings["seed"]
     p.endpoint_metrics = True
     p.ui = False
@@ -39,9 +40,13 @@ def parameters(settings: dict[str, Any]) -> Any:
 
 
 def announcement(p: Any) -> str:
-    """One line that says what serves: version and kinds of speculation in force."""
+    """One line that says what serves: version, kinds of speculation and the settings that its log does not say."""
     kinds = "+".join(kind.name.removeprefix("COMMON_SPECULATIVE_TYPE_") for kind in p.speculative.types)
-    return f"engine xllamacpp {importlib.metadata.version('xllamacpp')} speculation {kinds}"
+    cache = xllamacpp.ggml_type(p.cache_type_k).name.removeprefix("GGML_TYPE_")
+    return (
+        f"engine xllamacpp {importlib.metadata.version('xllamacpp')} speculation {kinds} "
+        f"drafting {p.speculative.ngram_simple.size_m} cache {cache} prefix-cache {p.cache_prompt} batch {p.n_batch}"
+    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ UTF-8 files, so the locale is set before them.
 """
 
 import asyncio
+import json
 import locale
 import threading
 import uuid
@@ -33,6 +34,7 @@ class TritonPythonModel:
         self.thread.start()
         starting = asyncio.run_coroutine_threadsafe(self._start(engine_args), self.loop)
         self.engine = starting.result()
+        print("engine vllm settings", json.dumps(_settings(self.engine.vllm_config)), flush=True)
 
     async def _start(self, engine_args: dict[str, Any]) -> Any:
         import vllm
@@ -96,6 +98,19 @@ def _spans_ns(output: Any) -> list[int] | None:
     if not all(stamps):
         return None
     return [round((later - earlier) * 1e9) for earlier, later in pairwise(stamps)]
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """Settings in force that vLLM's own log does not say."""
+    scheduler, model = config.scheduler_config, config.model_config
+    return {
+        "max_num_seqs": scheduler.max_num_seqs,
+        "max_num_batched_tokens": scheduler.max_num_batched_tokens,
+        "stream_interval": scheduler.stream_interval,
+        "async_scheduling": bool(scheduler.async_scheduling),
+        "generation_config": model.generation_config,
+        "override_generation_config": model.override_generation_config,
+    }
 
 
 def _metrics_page() -> str:

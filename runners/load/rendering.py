@@ -81,9 +81,8 @@ def load_rendering(folder: Path) -> Rendering:
 
 def _template(folder: Path, config: Mapping[str, Any]) -> Callable[[Messages], str]:
     """The checkpoint's chat template; where it has none, messages follow each other without a mark."""
-    template_file = folder / "chat_template.jinja"
-    template = template_file.read_text("utf-8") if template_file.exists() else config.get("chat_template")
-    if not isinstance(template, str):
+    template = chat_template(folder)
+    if template is None:
         return lambda messages: "".join(message["content"] for message in messages)
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -91,6 +90,15 @@ def _template(folder: Path, config: Mapping[str, Any]) -> Callable[[Messages], s
     names = {key: _token_text(config.get(key)) for key in ("bos_token", "eos_token")}
     compiled = environment.from_string(template)
     return lambda messages: compiled.render(messages=messages, add_generation_prompt=True, **names)
+
+
+def chat_template(folder: Path) -> str | None:
+    """The text of a folder's chat template; the file of its own counts before the tokenizer's settings."""
+    file = folder / "chat_template.jinja"
+    if file.exists():
+        return file.read_text("utf-8")
+    template = _json(folder / "tokenizer_config.json").get("chat_template")
+    return template if isinstance(template, str) else None
 
 
 def _token_text(value: Any) -> str:

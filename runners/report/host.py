@@ -32,10 +32,13 @@ class GpuRecord(Written):
 
 
 class CheckpointRecord(Written):
-    """Hash of the weight files; the hub's commit where it came from there."""
+    """Hash of the weight files; the hub's commit where it came from there; hashes of tokenizer.json and of the chat
+    template's text, where there is one."""
 
     sha256: str
     revision: str | None
+    tokenizer_sha256: str | None = None
+    template_sha256: str | None = None
 
 
 class HostRecord(Written):
@@ -68,7 +71,12 @@ def describe_host(checkpoint: Checkpoint, environments: Mapping[str, EngineEnvir
         "memory_gib": round(memory_gib, 1),
         "load_average": os.getloadavg()[0],
         "gpus": [asdict(gpu) for gpu in gpus()],
-        "checkpoint": {"sha256": checkpoint.sha256, "revision": checkpoint.revision},
+        "checkpoint": {
+            "sha256": checkpoint.sha256,
+            "revision": checkpoint.revision,
+            "tokenizer_sha256": checkpoint.tokenizer_sha256,
+            "template_sha256": checkpoint.template_sha256,
+        },
         "environments": {name: _packages(e) for name, e in environments.items()},
     }
     return HostRecord.model_validate(found).model_dump(mode="json")

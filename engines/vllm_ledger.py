@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's ledger rows and what it loaded, the same whether it serves or is embedded.
+
+Its metrics page has the cache's settings, its log two lines of others: `Initializing a V1 LLM engine`
+(vllm/config/vllm.py, `VllmConfig.__str__`) and, of its own server, `non-default args` (vllm/entrypoints/utils.py of
+0.20.2, api_utils.py of 0.32.0), in which an argument that is missing has its default. Our Triton model says what is in
+that second line by a line of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from engines import ledger_rows as rows
+from engines import prometheus
+from engines.contract import LedgerRow, Loaded, RowKind
+from engines.ledger_rows import drafting
+from engines.log_lines import logged
+
+CONFIG_LINE: Final = "log: Initializing a V1 LLM engine"
+ARGUMENTS_LINE: Final = "log: non-default args"
+EMBEDDED_LINE: Final = "log: engine vllm settings"
+PAGE: Final = "vllm:cache_config_info"
+METHODS: Final[Mapping[str, str]] = {"draft_model": "draft_target"}
+"""Methods of speculation that a knob calls otherwise."""
+NEUTRAL: Final = "vllm"
+"""`generation_config` with which vLLM takes no sampling defaults from the checkpoint."""
+
+
+def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None) -> tuple[LedgerRow, ...]:
+    """Settings in force by metrics page and log."""
+    cache = prometheus.labels(samples, PAGE)
+    must, identity = RowKind.MUST_MATCH, RowKind.IDENTITY
+    told = _told_in(log)
+    eager = _config(log, r"enforce_eager=(\w+)")
+    return (
+        LedgerRow(rows.ENGINE_VERSION, version, "its own answer", identity),
+        LedgerRow(rows.KV_CAPACITY, _kv_tokens(cache), PAGE, must),
+        LedgerRow(rows.KV_DTYPE, cache.get("cache_dtype"), PAGE, must),
+        LedgerRow(rows.PREFIX_CACHE, cache.get("enable_prefix_caching"), PAGE, must),
+        LedgerRow("block size (tokens)", cache.get("block_size"), PAGE, identity),
+        LedgerRow(rows.WEIGHT_DTYPE, _config(log, r"[ (]dtype=torch\.(\w+)"), CONFIG_LINE, must),
+        LedgerRow(rows.QUANTIZATION, _config(log, r"quantization=(\w+)"), CONFIG_LINE, must),
+        LedgerRow(rows.MAXIMUM_LENGTH, _config(log, r"max_seq_len=(\d+)"), CONFIG_LINE, must),
+        LedgerRow(rows.TENSOR_PARALLEL, _config(log, r"tensor_parallel_size=(\d+)"), CONFIG_LINE, must),
+        LedgerRow(rows.PIPELINE_PARALLEL, _config(log, r"pipeline_parallel_size=(\d+)"), CONFIG_LINE, must),
+        LedgerRow(rows.CHUNKED_PREFILL, _config(log, r"enable_chunked_prefill=(\w+)"), CONFIG_LINE, must),
+        LedgerRow(rows.SPECULATION, _speculation(log), CONFIG_LINE, must),
+        LedgerRow(rows.BATCH_SEQUENCES, _argument(log, "max_num_seqs"), told, must),
+        LedgerRow(rows.BATCH_TOKENS, _argument(log, "max_num_batched_tokens"), told, must),
+        LedgerRow(rows.STREAM_INTERVAL, _argument(log, "stream_interval", default="1"), told, must),
+        LedgerRow("CUDA graphs", {"True": "off", "False": "on"}.get(eager or ""), CONFIG_LINE, identity),
+        LedgerRow("async scheduling", _argument(log, "async_scheduling"), told, identity),
+        LedgerRow("attention", logged(log, r"Using (\w+) (?:attention )?backend"), "log: its choice", identity),
+    )
+
+
+def loaded(log: str, *, renders: bool) -> Loaded:
+    """Where the tokenizer came from, which template it was given, and where sampling defaults come from."""
+    source = _argument(log, "generation_config", default="auto")
+    override = _argument(log, "override_generation_config")
+    return Loaded(
+        tokenizer=_config(log, r"[ (]tokenizer='([^']*)'"),
+        template_file=_argument(log, "chat_template"),
+        renders=renders,
+        sampling_defaults=None if source is None else _defaults(source, override),
+    )
+
+
+def _defaults(source: str, override: str | None) -> str:
+    found = "neutral" if source == NEUTRAL else f"generation_config {source}"
+    return f"{found}, override {override}" if override and override != "{}" else found
+
+
+def _told_in(log: str) -> str:
+    return EMBEDDED_LINE if "engine vllm settings" in log else ARGUMENTS_LINE
+
+
+def _argument(log: str, name: str, default: str | None = None) -> str | None:
+    """An argument in either line; `default` where there is a line and it does not name it. None without a line."""
+    line = logged(log, r"(?:non-default args:|engine vllm settings) *(\{.*\})")
+    if line is None:
+        return None
+    found = re.search(rf"\\?['\"]{name}\\?['\"]: (?:\\?['\"](.*?)\\?['\"]|(\{{[^}}]*\}}|[^,}}]+))", line)
+    value = next((group for group in found.groups() if group is not None), None) if found else None
+    return default if value in (None, "None", "null") else value
+
+
+def _config(log: str, pattern: str) -> str | None:
+    return logged(log, r"Initializing a V1 LLM engine.*?" + pattern)
+
+
+def _speculation(log: str) -> str | None:
+    """A kind and a draft length; `off` where the line says None."""
+    said = _config(log, r"speculative_config=(None|SpeculativeConfig\([^)]*\))")
+    if said is None or said == "None":
+        return None if said is None else rows.OFF
+    method, tokens = logged(said, r"method='(\w+)'"), logged(said, r"num_spec_tokens=(\d+)")
+    return drafting(METHODS.get(method or "", method or said), tokens)
+
+
+def _kv_tokens(cache: Mapping[str, str]) -> str | None:
+    """`kv_cache_size_tokens` where the release says it, else blocks times their size."""
+    if "kv_cache_size_tokens" in cache:
+        return cache["kv_cache_size_tokens"]
+    blocks, size = cache.get("num_gpu_blocks"), cache.get("block_size")
+    if blocks is None or size is None or not (blocks.isdigit() and size.isdigit()):
+        return None
+    return str(int(blocks) * int(size))
