@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from engines.contract import Prompt, Sampling
+from runners.asked import shortest_context
 from runners.cell import Kitchen
 from runners.gate_task import is_right
 from runners.load.drive import drive
@@ -61,7 +62,7 @@ def gate_prompts(session: Session) -> list[Prompt]:
     workload = bakeoff.workloads[0].single()
     key = (bakeoff.seed, "gate")
     drawn = Draw(session.rendering, workload, Sampling(), False, key, key).prompts()
-    shortest = min(bakeoff.knobs_of(contender).max_model_len for contender in bakeoff.contenders)
+    shortest = shortest_context(bakeoff)
     return [
         Prompt(p.text, p.input_tokens, min(bakeoff.gate.tokens, shortest - p.input_tokens), False, p.sampling)
         for p in islice(drawn, bakeoff.gate.prompts)

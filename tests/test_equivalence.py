@@ -2,15 +2,20 @@
 """The gate's arithmetic on answers made by hand."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from engines.contract import Prompt
+from runners.cell import draw as cell_draw
+from runners.cells import Cell
 from runners.config import ConfigError, parse_config
+from runners.gate import gate_prompts
 from runners.gate_task import is_right, read_task
 from runners.load.rendering import Rendering
 from runners.report.blocks import without_excluded
@@ -21,8 +26,10 @@ from runners.report.gate_record import GateAnswer, GateRecord, TaskAnswer
 from runners.report.record import Run
 from runners.report.table import tabulate
 from runners.report.task_score import score_of
-from tests.test_config import GOOD, written
+from runners.session import Session
+from tests.test_config import GOOD, workload, written
 from tests.test_records import life, record
+from tests.test_workload import planned
 
 ANSWERS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16))
 
@@ -256,6 +263,24 @@ def test_bad_lines_of_a_task_are_named(tmp_path: Path, rendering: Rendering) -> 
     assert question.text == rendering.render("What is 6 times 7?")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_task(str(tmp_path / "no.jsonl"), 100, rendering, "c.yaml")
+
+
+def test_the_prompts_are_those_of_every_life(rendering: Rendering) -> None:
+    """64 tokens and an answer of up to 20, of which a context of 80 has room for 16; no openings, no turns."""
+    shape = {"shared_prefix": {"tokens": 40, "count": 1}}
+    changes = {"workloads": workload(**shape), "gate": {"prompts": 5, "tokens": 20}}
+    session = planned(rendering, knobs={"max_model_len": 80, "max_num_seqs": 4}, **changes)
+    prompts = gate_prompts(session)
+    assert len({p.text for p in prompts}) == 5
+    assert {(p.input_tokens, p.max_tokens, p.forced, p.sampling.temperature) for p in prompts} == {(64, 16, False, 0.0)}
+    assert len({tuple(rendering.ids(p.text)[:8]) for p in prompts}) == 5
+    assert gate_prompts(planned(rendering, **changes))[0].max_tokens == 20
+    measured = {p.text for life in session.lives for cell in life.cells for p in islice(asked(session, cell), 50)}
+    assert not measured & {p.text for p in prompts}
+
+
+def asked(session: Session, cell: Cell) -> Iterator[Prompt]:
+    return cell_draw(session, cell, "measured").prompts()
 
 
 def test_the_gate_in_a_config() -> None:
