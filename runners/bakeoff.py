@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,8 @@ from runners.verify import Verified, verify
 
 CANARY_TOKENS: Final = 24
 ROOM_FOR_SPECIAL: Final = 8
+COUNTED: Final = 3
+"""Prompts beside the canary whose tokens engine and client both count."""
 
 
 def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> None:
@@ -180,7 +182,8 @@ def verified_server(session: Session, life: Life, server: Server, transport: Tra
     ours = life.contender.model if life.contender.runner == "attach" else served_name
     knobs = session.bakeoff.knobs_of(life.contender)
     longest = knobs.max_model_len
-    canary = _telling(next(draw(session, life.cells[0], "canary").prompts()), longest)
+    prompts = draw(session, life.cells[0], "canary").prompts()
+    canary = _telling(next(prompts), longest)
     gpus = None if life.contender.runner == "attach" else gpu_settings(life.contender.gpus)
     given = Given(contestant.checkpoint, gpus, knobs.kv_cache_tokens)
     return verify(
@@ -192,6 +195,7 @@ def verified_server(session: Session, life: Life, server: Server, transport: Tra
         canary,
         session.rendering,
         given=given,
+        others=[replace(prompt, max_tokens=1, forced=False) for prompt in islice(prompts, COUNTED)],
         first=life.block == 1,
     )
 

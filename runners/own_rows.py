@@ -14,6 +14,7 @@ from runners.checkpoint import template_hash, tokenizer_hash
 from runners.gpu_settings import GpuSettings
 from runners.load.rendering import chat_template
 from runners.load.trace import Trace
+from runners.report.prompt_counts import told
 
 SHOWN: Final = 16
 """Digits of a hash that are shown."""
@@ -32,13 +33,16 @@ class Given:
     kv_cache_tokens: int | None
 
 
-def with_own_rows(reading: Reading, given: Given, canary: Prompt, trace: Trace) -> tuple[LedgerRow, ...]:
-    """The engine's rows with those that are known without it. What was seen counts before what an engine says."""
+def with_own_rows(
+    reading: Reading, given: Given, canary: Prompt, trace: Trace, counted: Sequence[Trace] = (), bos: str | None = None
+) -> tuple[LedgerRow, ...]:
+    """The engine's rows with those that are known without it. What was seen counts before what an engine says.
+    `counted` are answers to further prompts."""
     own = (
         *_weights(given),
         _tokenizer(given.checkpoint, reading.loaded),
         _template(given.checkpoint, reading.loaded),
-        _special_tokens(trace),
+        _special_tokens([trace, *counted], bos),
         _sampling(canary, reading.loaded),
         *_gpu(given.gpus),
         LedgerRow(rows.FRONT_END, reading.capabilities.front_end, "its own answer", RowKind.IDENTITY),
@@ -118,10 +122,14 @@ def _short(digest: str | None) -> str | None:
     return digest[:SHOWN] if digest else None
 
 
-def _special_tokens(trace: Trace) -> LedgerRow:
-    """How many tokens the engine adds to the rendered prompt: it has to be the same for all."""
-    added = None if trace.prompt_tokens is None else str(trace.prompt_tokens - trace.input_tokens)
-    return LedgerRow(rows.SPECIAL_TOKENS, added, "prompt tokens of a real request", MUST)
+def _special_tokens(traces: Sequence[Trace], bos: str | None) -> LedgerRow:
+    """How many tokens the engine adds to rendered prompts: it has to be the same for all prompts, and for all
+    engines."""
+    added = [t.prompt_tokens - t.input_tokens for t in traces if t.prompt_tokens is not None and t.error is None]
+    if not added:
+        return LedgerRow(rows.SPECIAL_TOKENS, None, "the engine reports no prompt counts", MUST)
+    source = f"prompt tokens of {len(added)} real request{'s' if len(added) > 1 else ''}"
+    return LedgerRow(rows.SPECIAL_TOKENS, told(added, bos), source, MUST)
 
 
 def _sampling(canary: Prompt, loaded: Loaded) -> LedgerRow:

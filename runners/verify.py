@@ -44,13 +44,14 @@ def verify(
     rendering: Rendering,
     *,
     given: Given,
+    others: Sequence[Prompt] = (),
     first: bool = True,
 ) -> Verified:
     """Probe, send one real request, compare. Raises VerifyError.
 
     `served_name` is the name that only our launch carries; None where somebody else started it. `given` is what the
-    contender was started with. `first`: the
-    contender has not lived before, so that what never changes between its lives is found out too.
+    contender was started with. `others` are asked for the engine's counts of their tokens. `first`: the contender has
+    not lived before, so that what never changes between its lives is found out too.
     Health pages are not enough: a dead engine behind a front end answers them too.
     """
     reading = _reading(server, engine, served_name, canary, first=first)
@@ -72,7 +73,14 @@ def verify(
     trace = ask_once(transport, engine, capabilities, rendering, canary, CANARY_LIMIT_S)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
-    return Verified(capabilities, with_own_rows(reading, given, canary, trace), trace)
+    # Where the engine counts no prompts, further ones would tell nothing.
+    counted = (
+        []
+        if trace.prompt_tokens is None
+        else [ask_once(transport, engine, capabilities, rendering, prompt, CANARY_LIMIT_S) for prompt in others]
+    )
+    own = with_own_rows(reading, given, canary, trace, counted, rendering.bos or None)
+    return Verified(capabilities, own, trace)
 
 
 def _reading(server: Server, engine: Engine, served_name: str | None, canary: Prompt, *, first: bool) -> Reading:

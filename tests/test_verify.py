@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -77,7 +78,18 @@ def test_a_good_server(rendering: Rendering) -> None:
         verified = verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=GIVEN)
     assert verified.capabilities.model == "mine"
     assert verified.canary.tokens == 3
-    assert {row.name: row.value for row in verified.ledger}["special tokens added"] == "1"
+    assert {row.name: row.value for row in verified.ledger}["special tokens added"] == "1: a BOS"
+
+
+def test_another_tokenizer_shows_in_the_counts_of_several_prompts(rendering: Rendering) -> None:
+    """The server says 6 tokens to each; by the checkpoint's tokenizer they are 5, 5 and 9."""
+    others = [replace(CANARY, input_tokens=tokens, max_tokens=1, forced=False) for tokens in (5, 9)]
+    with serving(pages=[QUIET]) as server:
+        transport = transport_of(server.url, "http")
+        verified = verify(server, transport, ENGINE, "mine", 64, CANARY, rendering, given=GIVEN, others=others)
+    (row,) = [row for row in verified.ledger if row.name == "special tokens added"]
+    assert row.value == "-3 to 1: not the checkpoint's tokenizer"
+    assert row.source == "prompt tokens of 3 real requests"
 
 
 def test_another_server_on_the_port(rendering: Rendering) -> None:
