@@ -166,7 +166,7 @@ def _ledger(
         LedgerRow(rows.KV_CAPACITY, trtllm_settings.kv_tokens(evidence.log), log, must),
         LedgerRow(rows.PREFIX_CACHE, _parameter(engine, "enable_kv_cache_reuse"), config, must),
         LedgerRow(rows.CHUNKED_PREFILL, _parameter(engine, "enable_chunked_context"), config, must),
-        LedgerRow("block size (tokens)", None if block is None else str(int(block)), log, identity),
+        LedgerRow(rows.BLOCK_SIZE, None if block is None else str(int(block)), log, identity),
         LedgerRow(rows.MAXIMUM_LENGTH, _runtime(evidence.log, "maxSequenceLen"), log, must),
         LedgerRow(
             rows.BATCH_SEQUENCES,

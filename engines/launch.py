@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 
 class PlanError(ValueError):
@@ -34,6 +34,11 @@ class Checkpoint:
     def identity(self) -> str:
         """Names weights, tokenizer, template and settings together: what a converted copy is a copy of."""
         return sha256(f"{self.sha256} {self.files_sha256}".encode()).hexdigest()
+
+
+MADE_BETWEEN_STEPS: Final = ("ngram", "draft_target")
+"""Kinds whose drafts wait for the last step's tokens. vLLM 0.20.2 (config/vllm.py) and TensorRT-LLM schedule no step
+ahead with them, newer releases of vLLM with n-grams only."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class Knobs:
 
     None leaves the choice to the engine; a knob that an engine lacks is a PlanError, never
     dropped. Lengths, batch limits and cache capacity are in tokens or sequences. `quantization` is what
-    an engine makes of the weights itself; `extra` are settings of one engine under its own names.
+    an engine makes of the weights itself; `async_scheduling` prepares a step while the one before it
+    runs; `extra` are settings of one engine under its own names.
     """
 
     max_model_len: int
@@ -94,12 +100,23 @@ class Knobs:
     prefix_cache: bool = True
     chunked_prefill: bool = True
     cuda_graphs: bool = True
+    async_scheduling: bool | None = None
     speculation: Speculation | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     threads: int | None = None
     seed: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def overlaps(knobs: Knobs) -> bool:
+    """Whether a step is prepared while the one before it runs: unless said otherwise, where the kind of speculation
+    lets it. Raises PlanError where it is said and cannot be."""
+    able = knobs.speculation is None or knobs.speculation.kind not in MADE_BETWEEN_STEPS
+    if knobs.async_scheduling and not able:
+        kind = knobs.speculation.kind if knobs.speculation else ""
+        raise PlanError(f"knobs.async_scheduling: drafts of kind {kind} wait for the last step; say false")
+    return able if knobs.async_scheduling is None else knobs.async_scheduling
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ def _refuse_unknown(knobs: Knobs) -> None:
         raise PlanError("knobs.tensor_parallel: llama.cpp runs on one processor here; say 1")
     if knobs.quantization is not None or knobs.kv_cache_dtype != "auto":
         raise PlanError("knobs.quantization: llama.cpp gets the checkpoint as it is here; leave the key out")
+    if knobs.async_scheduling:
+        raise PlanError("knobs.async_scheduling: llama.cpp prepares no step ahead; leave the key out")
     if knobs.extra:
         raise PlanError("knobs.extra: llama.cpp has no settings of its own here; leave the key out")
     if not knobs.chunked_prefill:

@@ -68,6 +68,8 @@ def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
 
 
 def _refuse(knobs: Knobs) -> None:
+    if knobs.async_scheduling:
+        raise PlanError("knobs.async_scheduling: compiled engines prepare no step ahead; leave the key out")
     trtllm_settings.refuse_knobs(knobs, KNOB_OF)
     unknown = sorted(set(knobs.extra) - OWN_EXTRAS)
     if unknown:

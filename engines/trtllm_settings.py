@@ -13,7 +13,18 @@ from typing import Any, Final
 from engines import ledger_rows as rows
 from engines.contract import LedgerRow, Loaded, RowKind
 from engines.inside_files import inside_path
-from engines.launch import Checkpoint, Command, Knobs, Place, PlanError, Speculation, Vendor, draft_model, refuse_unused
+from engines.launch import (
+    Checkpoint,
+    Command,
+    Knobs,
+    Place,
+    PlanError,
+    Speculation,
+    Vendor,
+    draft_model,
+    overlaps,
+    refuse_unused,
+)
 from engines.ledger_rows import drafting
 from engines.log_lines import logged
 
@@ -31,6 +42,7 @@ KNOB_OF: Final[Mapping[str, str]] = {
     "kv_cache_config": "kv_cache_tokens, block_size, prefix_cache, kv_cache_dtype",
     "cuda_graph_config": "cuda_graphs",
     "speculative_config": "speculation",
+    "disable_overlap_scheduler": "async_scheduling",
 }
 """Arguments that a knob says already: two sayings could differ."""
 
@@ -107,9 +119,9 @@ def llm_args(folder: str, knobs: Knobs, version: str) -> dict[str, Any]:
     }
     if knobs.max_num_batched_tokens is not None:
         args["max_num_tokens"] = knobs.max_num_batched_tokens
+    args["disable_overlap_scheduler"] = not overlaps(knobs)
     if knobs.speculation is not None:
         args["speculative_config"] = _speculation(knobs.speculation, version)
-        args["disable_overlap_scheduler"] = knobs.speculation.kind in ("draft_target", "ngram")
     return args | dict(knobs.extra)
 
 
@@ -186,7 +198,7 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
         LedgerRow(rows.KV_CAPACITY, kv_tokens(log), cache, must),
         LedgerRow(rows.KV_DTYPE, argument(log, "dtype", after="kv_cache_config"), args, must),
         LedgerRow(rows.PREFIX_CACHE, argument(log, "enable_block_reuse"), args, must),
-        LedgerRow("block size (tokens)", block_tokens(log), cache, identity),
+        LedgerRow(rows.BLOCK_SIZE, block_tokens(log), cache, identity),
         LedgerRow(rows.WEIGHT_DTYPE, argument(log, "dtype"), args, must),
         LedgerRow(rows.QUANTIZATION, None, "not in the log: it comes with the checkpoint", must),
         LedgerRow(rows.MAXIMUM_LENGTH, argument(log, "max_seq_len"), args, must),
@@ -196,6 +208,7 @@ def ledger(log: str, version: str | None) -> tuple[LedgerRow, ...]:
         LedgerRow(rows.PIPELINE_PARALLEL, argument(log, "pipeline_parallel_size"), args, must),
         LedgerRow(rows.CHUNKED_PREFILL, argument(log, "enable_chunked_prefill"), args, must),
         LedgerRow(rows.SPECULATION, _drafting(log), args, must),
+        LedgerRow(rows.ASYNC_SCHEDULING, _overlap(log), args, must),
         LedgerRow(rows.STREAM_INTERVAL, argument(log, "stream_interval"), args, must),
         LedgerRow("CUDA graphs", _graphs(log), args, identity),
     )
@@ -205,6 +218,11 @@ def loaded(log: str, *, renders: bool) -> Loaded:
     """The tokenizer comes from the model's folder unless another is named; no sampling defaults but neutral ones."""
     folder = argument(log, "tokenizer", pattern=PATH) or argument(log, "model", pattern=PATH)
     return Loaded(tokenizer=folder, renders=renders, sampling_defaults="neutral" if folder else None)
+
+
+def _overlap(log: str) -> str | None:
+    said = argument(log, "disable_overlap_scheduler")
+    return None if said is None else "off" if said == "True" else "on"
 
 
 def _graphs(log: str) -> str | None:

@@ -38,7 +38,7 @@ def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None
         LedgerRow(rows.KV_CAPACITY, _kv_tokens(cache), PAGE, must),
         LedgerRow(rows.KV_DTYPE, cache.get("cache_dtype"), PAGE, must),
         LedgerRow(rows.PREFIX_CACHE, cache.get("enable_prefix_caching"), PAGE, must),
-        LedgerRow("block size (tokens)", cache.get("block_size"), PAGE, identity),
+        LedgerRow(rows.BLOCK_SIZE, cache.get("block_size"), PAGE, identity),
         LedgerRow(rows.WEIGHT_DTYPE, _config(log, r"[ (]dtype=torch\.(\w+)"), CONFIG_LINE, must),
         LedgerRow(rows.QUANTIZATION, _config(log, r"quantization=(\w+)"), CONFIG_LINE, must),
         LedgerRow(rows.MAXIMUM_LENGTH, _config(log, r"max_seq_len=(\d+)"), CONFIG_LINE, must),
@@ -50,7 +50,7 @@ def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None
         LedgerRow(rows.BATCH_TOKENS, _argument(log, "max_num_batched_tokens"), told, must),
         LedgerRow(rows.STREAM_INTERVAL, _argument(log, "stream_interval", default="1"), told, must),
         LedgerRow("CUDA graphs", {"True": "off", "False": "on"}.get(eager or ""), CONFIG_LINE, identity),
-        LedgerRow("async scheduling", _argument(log, "async_scheduling"), told, identity),
+        _scheduling(log, told),
         LedgerRow("attention", logged(log, r"Using (\w+) (?:attention )?backend"), "log: its choice", identity),
     )
 
@@ -88,6 +88,15 @@ def _argument(log: str, name: str, default: str | None = None) -> str | None:
 
 def _config(log: str, pattern: str) -> str | None:
     return logged(log, r"Initializing a V1 LLM engine.*?" + pattern)
+
+
+def _scheduling(log: str, told: str) -> LedgerRow:
+    """0.20.2 says what it resolved to; 0.32.0 and 0.33.0 do not, but off stays off where it was told."""
+    resolved = logged(log, r"Asynchronous scheduling is (\w+)")
+    if resolved is not None:
+        return LedgerRow(rows.ASYNC_SCHEDULING, resolved, "log: Asynchronous scheduling", RowKind.MUST_MATCH)
+    off = "False" if (_argument(log, "async_scheduling") or "").lower() == "false" else None
+    return LedgerRow(rows.ASYNC_SCHEDULING, off, told, RowKind.MUST_MATCH)
 
 
 def _speculation(log: str) -> str | None:

@@ -50,6 +50,10 @@ def engine_args(folder: str, knobs: Knobs, place: Place) -> dict[str, Any]:
         if knobs.quantization != "fp8":
             raise PlanError(f"knobs.quantization: vLLM quantizes to fp8 at its start, not to {knobs.quantization}")
         args["quantization"] = "fp8"
+    if knobs.async_scheduling is not None:
+        if knobs.async_scheduling and knobs.speculation and knobs.speculation.kind == "ngram":
+            raise PlanError("knobs.async_scheduling: vLLM's n-grams wait for the last step; say false")
+        args["async_scheduling"] = knobs.async_scheduling
     if knobs.speculation is not None:
         args["speculative_config"] = _speculation(knobs.speculation)
     repeated = sorted(set(knobs.extra) & set(args))

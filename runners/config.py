@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from engines.contract import Sampling
-from engines.launch import Knobs, Speculation
+from engines.launch import MADE_BETWEEN_STEPS, Knobs, Speculation
 from engines.ledger_rows import MUST_MATCH
 from runners.config_base import Count, Name, Strict
 from runners.config_gate import Gate, GateConfig
@@ -70,6 +70,7 @@ class KnobsConfig(Strict):
     prefix_cache: bool | None = None
     chunked_prefill: bool | None = None
     cuda_graphs: bool | None = None
+    async_scheduling: bool | None = None
     speculation: SpeculationConfig | None = None
     tensor_parallel: Count | None = None
     pipeline_parallel: Count | None = None
@@ -145,11 +146,18 @@ class Bakeoff(Strict):
         return None if price is None or not found.gpus else price * len(found.gpus)
 
     def knobs_of(self, contender: ContenderConfig) -> Knobs:
-        """The matched knobs with the contender's own on top. `check` has seen the two lengths."""
-        written = {**_written(self.knobs), **_written(contender.knobs)}
+        """The matched knobs with the contender's own on top. `check` has seen the two lengths. Where one contender's
+        drafts forbid asynchronous scheduling, no contender has it, unless it is said."""
+        written = {"async_scheduling": self._scheduling(), **_written(self.knobs), **_written(contender.knobs)}
         speculation = written.pop("speculation", None)
         written.setdefault("max_num_batched_tokens", max(BATCH_TOKENS, written["max_model_len"]))
         return Knobs(**written, speculation=Speculation(**speculation) if speculation else None)
+
+    def _scheduling(self) -> bool | None:
+        """What is left to the engines, but for kinds of speculation that have no choice."""
+        written = (self.knobs, *(contender.knobs for contender in self.contenders))
+        kinds = {knobs.speculation.kind for knobs in written if knobs.speculation}
+        return False if kinds & set(MADE_BETWEEN_STEPS) else None
 
     def sampling_fields(self) -> Sampling:
         return Sampling(**self.sampling.model_dump())

@@ -120,10 +120,29 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_contender_overrides_the_matched_knobs() -> None:
     speculating = {"name": "b", "engine": "x", "knobs": {"speculation": {"kind": "ngram", "tokens": 3}, "seed": 7}}
     bakeoff = parse_config(written(contenders=[GOOD["contenders"][0], speculating]), "x")
-    assert bakeoff.knobs_of(bakeoff.contenders[0]) == Knobs(512, 4, max_num_batched_tokens=8192)
+    assert bakeoff.knobs_of(bakeoff.contenders[0]) == Knobs(512, 4, max_num_batched_tokens=8192, async_scheduling=False)
     assert bakeoff.knobs_of(bakeoff.contenders[1]) == Knobs(
-        512, 4, max_num_batched_tokens=8192, seed=7, speculation=Speculation("ngram", 3)
+        512, 4, max_num_batched_tokens=8192, seed=7, speculation=Speculation("ngram", 3), async_scheduling=False
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "scheduled"),
+    [
+        ("ngram", {}, False),
+        ("draft_target", {}, False),
+        ("eagle3", {}, None),
+        ("ngram", {"async_scheduling": True}, True),
+    ],
+)
+def test_the_baseline_is_scheduled_as_the_speculating_contender(
+    kind: str, said: dict[str, bool], scheduled: bool | None
+) -> None:
+    """Unless its own knobs say otherwise."""
+    baseline = {**GOOD["contenders"][0], "knobs": said}
+    speculating = {"name": "b", "engine": "x", "knobs": {"speculation": {"kind": kind, "tokens": 3, "model": "/m"}}}
+    bakeoff = parse_config(written(contenders=[baseline, speculating]), "x")
+    assert bakeoff.knobs_of(bakeoff.contenders[0]).async_scheduling is scheduled
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import vllm_settings
+from engines import vllm_ledger, vllm_settings
 from engines.conformance import PROMPT, Recording, check_plan, check_recording, folded
 from engines.contract import Answer, Capabilities, Counters, Engine
 from engines.launch import Checkpoint, Knobs, Launch, Place, PlanError, Speculation, Vendor
@@ -157,6 +157,24 @@ def test_vllm_speculation_and_eager() -> None:
     assert '--speculative-config {"method": "ngram", "num_speculative_tokens": 3' in told
     assert "--enforce-eager" in told
     assert "--no-enable-prefix-caching" in told
+
+
+def test_vllm_is_scheduled_as_said() -> None:
+    """The first line is that of 0.20.2; later releases do not tell what became of what they were told."""
+    engine, off = ENGINES["vllm_openai"], replace(KNOBS, async_scheduling=False)
+    assert "async-scheduling" not in flags(planned(engine))
+    assert "--no-async-scheduling" in flags(planned(engine, off))
+    assert "--async-scheduling" in flags(planned(engine, replace(KNOBS, async_scheduling=True)))
+    with pytest.raises(PlanError, match=r"knobs\.async_scheduling: vLLM's n-grams wait for the last step; say false"):
+        planned(engine, replace(KNOBS, async_scheduling=True, speculation=Speculation("ngram", 3)))
+    resolved = "INFO 11-30 08:00:00 [vllm.py:840] Asynchronous scheduling is disabled.\n"
+    for log, value in (
+        (resolved, "disabled"),
+        ("non-default args: {'seed': 0, 'async_scheduling': False}", "False"),
+        ("non-default args: {'seed': 0, 'async_scheduling': True}", None),
+        ("non-default args: {'seed': 0}", None),
+    ):
+        assert {row.name: row.value for row in vllm_ledger.ledger((), log, None)}["async scheduling"] == value
 
 
 def test_both_vllms_get_the_same_engine_arguments() -> None:

@@ -94,6 +94,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("triton_engine", {"speculation": Speculation("medusa", 4, model="/m")}, "medusa drafts along a tree of choices"),
     ("triton_engine", {"speculation": Speculation("lookahead", 4, window=7)}, "needs window, ngram and verification"),
     ("triton_engine", {"speculation": Speculation("draft_target", 4)}, "needs the folder of its draft model"),
+    (
+        "triton_llmapi",
+        {"speculation": Speculation("ngram", 3), "async_scheduling": True},
+        "knobs.async_scheduling: drafts of kind ngram wait for the last step; say false",
+    ),
+    ("triton_engine", {"async_scheduling": True}, "compiled engines prepare no step ahead; leave the key out"),
     ("openai_attach", {"extra": {"a": 1}}, "takes no settings from here"),
     ("vllm_openai", {"extra": {"max_model_len": 1}}, "a knob or this tool says it already"),
     ("vllm_openai", {"quantization": "int4_awq"}, "vLLM quantizes to fp8 at its start"),
@@ -104,6 +110,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_contradictions_are_refused_at_plan_time(engine: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=re.escape(message)):
         ENGINES[engine].plan(CHECKPOINT, replace(KNOBS, **changes), PLACE)
+
+
+def test_the_overlap_scheduler_is_off_where_drafts_need_it_and_where_it_is_said() -> None:
+    def told(**changes: Any) -> object:
+        return trtllm_settings.llm_args("/m", replace(KNOBS, **changes), "1.2.1")["disable_overlap_scheduler"]
+
+    assert told() is False
+    assert told(async_scheduling=False) is True
+    assert told(speculation=Speculation("ngram", 3)) is True
+    assert told(speculation=Speculation("eagle3", 3, "/d")) is False
+    log = "[trtllm] Starting trtllm engine with args: {'max_seq_len': 512, 'disable_overlap_scheduler': True}"
+    assert {row.name: row.value for row in trtllm_settings.ledger(log, None)}["async scheduling"] == "off"
 
 
 def test_an_environment_without_nvidias_files_is_refused() -> None:
