@@ -68,7 +68,7 @@ def length_differences(run: Run) -> tuple[LengthDifference, ...]:
                 mine = [c for c in cells if c.contender == name]
                 ratio = _different(mine, theirs, bakeoff.margin)
                 if ratio is not None:
-                    reasons = f"{_reasons(mine)} against {_reasons(theirs)}"
+                    reasons = f"{reasons_of(mine) or 'not kept'} against {reasons_of(theirs) or 'not kept'}"
                     found.append(LengthDifference(workload.name, name, reference, *_key(level), ratio, reasons))
     return tuple(found)
 
@@ -94,13 +94,14 @@ def _different(mine: Sequence[CellRecord], theirs: Sequence[CellRecord], margin:
     return math.exp(log) if abs(log) > max(-math.log1p(-margin), CERTAIN * spread) else None
 
 
-def _reasons(cells: Sequence[CellRecord]) -> str:
+def reasons_of(cells: Sequence[CellRecord]) -> str | None:
+    """Shares of finish reasons over all cells, None of records that do not have them."""
     totals: dict[str, int] = {}
     for cell in cells:
         for name, count in cell.summary.finish_reasons.items():
             totals[name] = totals.get(name, 0) + count
     whole = sum(totals.values())
-    return ", ".join(f"{name} {count / whole:.0%}" for name, count in sorted(totals.items())) or "not kept"
+    return ", ".join(f"{name} {count / whole:.0%}" for name, count in sorted(totals.items())) or None
 
 
 def withhold_latency(comparisons: Sequence[Comparison], found: Sequence[LengthDifference]) -> tuple[Comparison, ...]:

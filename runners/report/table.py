@@ -17,7 +17,7 @@ from runners.report.equivalence import equivalence_of
 from runners.report.equivalence_text import in_table
 from runners.report.figures import number, percentage, whole
 from runners.report.ledger import ComparedRow, ledger_of
-from runners.report.lengths import length_differences, withhold_latency
+from runners.report.lengths import length_differences, reasons_of, withhold_latency
 from runners.report.primary import primary_of
 from runners.report.record import CellRecord, Percentiles, Run, Unsupported
 from runners.report.verdicts import Comparison, judge, withhold
@@ -98,6 +98,8 @@ def _row(cells: Sequence[CellRecord], blocks: int) -> Row:
         "prompt_tokens": _sum([s.prompt_tokens for s in summaries]),
         "output_tokens": _sum([s.output_tokens for s in summaries]),
         "client_output_tokens": _sum([s.client_output_tokens for s in summaries]),
+        "answer_tokens_mean": _arithmetic([s.answer_lengths.mean if s.answer_lengths else None for s in summaries]),
+        "finish_reasons": reasons_of(cells),
         "window_s": _sum([s.window_s for s in summaries]),
         "requests_in_flight": _arithmetic([s.requests_in_flight for s in summaries]),
         "output_tokens_per_s": rate.value if rate else None,
