@@ -16,7 +16,7 @@ class GateConfig(Strict):
 
     prompts: Count = 16
     tokens: Count = 64
-    at_least: Annotated[float, Field(gt=0, le=1)] = 0.5
+    at_least: Annotated[float, Field(gt=0, le=1)] = 0.4
     task: Annotated[str, Field(min_length=1)] | None = None
     task_tokens: Count = 64
 

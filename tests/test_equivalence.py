@@ -103,11 +103,12 @@ def test_the_threshold_is_the_references_own() -> None:
     other = start(((1, 2, 3, 4), (5, 0, 7, 8), (9, 0, 11, 12), (13, 14, 15, 16)))
     shaky = [start(), other]
     half_way = start(((1, 0, 3, 4), (5, 0, 7, 0), (9, 0, 0, 12), (13, 14, 0, 16)))
-    found = held(shaky, [half_way])
+    half = {"gate": {"at_least": 0.5}}
+    found = held(shaky, [half_way], **half)
     assert found.reference_agreed == (1 + 0.25 + 0.25 + 1) / 4
     assert found.agreed == pytest.approx(((0.25 + 0.25 + 0.25 + 0.5) + (0.25 + 0.75 + 0.5 + 0.5)) / 8)
     assert found.passed is True
-    steady = held([start(), start()], [half_way])
+    steady = held([start(), start()], [half_way], **half)
     assert steady.passed is False
     assert steady.reason == "its answers agree with a's in 31% of their length, a does with itself in 100%"
 
@@ -286,7 +287,7 @@ def asked(session: Session, cell: Cell) -> Iterator[Prompt]:
 def test_the_gate_in_a_config() -> None:
     gate = parse_config(yaml.safe_dump(GOOD), "c").gate
     assert gate is not None
-    assert (gate.prompts, gate.tokens, gate.at_least, gate.task) == (16, 64, 0.5, None)
+    assert (gate.prompts, gate.tokens, gate.at_least, gate.task) == (16, 64, 0.4, None)
     assert parse_config(written(gate=False), "c").gate is None
     assert parse_config(written(gate=True), "c").gate == gate
     with pytest.raises(ConfigError, match=r"c: gate.prompt: unknown key"):

@@ -121,7 +121,7 @@ def breakdown_lines(found: Sequence[Breakdown]) -> list[str]:
         "",
         "Means, which add up; in brackets p50 and p95, where requests tell. The engine's times are differences on its "
         "own clock; the front end's is what the client saw beyond them: client TTFT - engine TTFT to the first token, "
-        "and the rest after it.",
+        "and the rest after it, which is below 0 where the first token's way took longer than the last one's.",
     ]
 
 
