@@ -119,7 +119,9 @@ class Loaded:
 class Counters:
     """An engine's own counts since its start: tokens, drafts, requests. None is "not reported".
 
-    `cached_tokens` are prompt tokens taken from the prefix cache. `drafts` are steps with a draft.
+    `cached_tokens` are prompt tokens taken from the prefix cache. `drafts` are steps with a draft, `steps` all that
+    added tokens to a request, each request's counted by itself; `accepted_by_position` are accepted tokens by their
+    place in the draft.
     `running` and `waiting` are requests at this moment. `queue_s`, `prefill_s` and `decode_s` are sums over the
     `timed_requests`: until scheduled, from there to the first token, and from the first to the last.
     """
@@ -133,6 +135,8 @@ class Counters:
     drafts: float | None = None
     drafted_tokens: float | None = None
     accepted_tokens: float | None = None
+    accepted_by_position: tuple[float, ...] | None = None
+    steps: float | None = None
     timed_requests: float | None = None
     queue_s: float | None = None
     prefill_s: float | None = None

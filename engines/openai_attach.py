@@ -28,7 +28,7 @@ from engines.launch import Checkpoint, Command, Knobs, Launch, Place, PlanError
 
 TRIAL_TOKENS: Final = 8
 VERSION_PAGES: Final = ("version", "server info", "nim version")
-FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+FAMILIES: Final[Mapping[str, prometheus.Names]] = {
     "vllm:": prometheus.VLLM_NAMES,
     "sglang:": prometheus.SGLANG_NAMES,
 }

@@ -3,11 +3,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from engines.contract import Counters
 
-VLLM_NAMES: Final[Mapping[str, str]] = {
+Names = Mapping[str, str | tuple[str, ...]]
+"""Fields of Counters by an engine's names for them; a field of several is their sum. `accepted_by_position` is a metric
+with a label `position`."""
+
+VLLM_NAMES: Final[Names] = {
     "requests": "vllm:request_success_total",
     "running": "vllm:num_requests_running",
     "waiting": "vllm:num_requests_waiting",
@@ -17,14 +21,17 @@ VLLM_NAMES: Final[Mapping[str, str]] = {
     "drafts": "vllm:spec_decode_num_drafts_total",
     "drafted_tokens": "vllm:spec_decode_num_draft_tokens_total",
     "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
+    "accepted_by_position": "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    "steps": ("vllm:time_to_first_token_seconds_count", "vllm:inter_token_latency_seconds_count"),
     "timed_requests": "vllm:request_queue_time_seconds_count",
     "queue_s": "vllm:request_queue_time_seconds_sum",
     "prefill_s": "vllm:request_prefill_time_seconds_sum",
     "decode_s": "vllm:request_decode_time_seconds_sum",
 }
-"""vllm/v1/metrics/loggers.py and vllm/v1/spec_decode/metrics.py, 0.20.2 and 0.33.0."""
+"""vllm/v1/metrics/loggers.py and vllm/v1/spec_decode/metrics.py, 0.20.2 and 0.33.0. Of each request the first step is
+observed as a time to the first token, and every later one as one latency, however many tokens it brought."""
 
-LLAMACPP_NAMES: Final[Mapping[str, str]] = {
+LLAMACPP_NAMES: Final[Names] = {
     "running": "llamacpp:requests_processing",
     "waiting": "llamacpp:requests_deferred",
     "cached_tokens": "llamacpp:prompt_tokens_cached_total",
@@ -35,7 +42,7 @@ LLAMACPP_NAMES: Final[Mapping[str, str]] = {
 }
 """As served by xllamacpp 2026.10.11549; its prompt counter leaves the cached tokens out."""
 
-TRTLLM_NAMES: Final[Mapping[str, str]] = {
+TRTLLM_NAMES: Final[Names] = {
     "requests": "trtllm_request_success_total",
     "running": "trtllm_num_requests_running",
     "waiting": "trtllm_num_requests_waiting",
@@ -47,7 +54,7 @@ TRTLLM_NAMES: Final[Mapping[str, str]] = {
 }
 """tensorrt_llm/metrics/collector.py of NVIDIA/TensorRT-LLM, 050f80d; 1.2 has only the first."""
 
-SGLANG_NAMES: Final[Mapping[str, str]] = {
+SGLANG_NAMES: Final[Names] = {
     "running": "sglang:num_running_reqs",
     "waiting": "sglang:num_queue_reqs",
     "prompt_tokens": "sglang:prompt_tokens_total",
@@ -87,6 +94,23 @@ def labels(samples: tuple[Sample, ...], name: str) -> Mapping[str, str]:
     return next((sample.labels for sample in samples if sample.name == name), {})
 
 
-def counters(samples: tuple[Sample, ...], names: Mapping[str, str]) -> Counters:
+def by_position(samples: tuple[Sample, ...], name: str) -> tuple[float, ...] | None:
+    """A metric's values by its label `position`, from 0; None where the page has no such name."""
+    values: dict[int, float] = {}
+    for sample in samples:
+        if sample.name == name:
+            place = int(sample.labels["position"])
+            values[place] = values.get(place, 0.0) + sample.value
+    return tuple(values[place] for place in sorted(values)) if values else None
+
+
+def counters(samples: tuple[Sample, ...], names: Names) -> Counters:
     """The counters that the page has, under the names that an engine uses for them."""
-    return Counters(**{field: total(samples, name) for field, name in names.items()})
+    found: dict[str, Any] = {}
+    for field, name in names.items():
+        if isinstance(name, tuple):
+            totals = [total(samples, one) for one in name]
+            found[field] = None if None in totals else sum(filter(None, totals))
+        else:
+            found[field] = (by_position if field == "accepted_by_position" else total)(samples, name)
+    return Counters(**found)

@@ -19,6 +19,7 @@ from runners.report.delays import delays_of
 from runners.report.metrics import Quantile, difference, share, sum_of
 from runners.report.percentiles import lengths_of, percentiles
 from runners.report.record import Flag, Percentiles, Summary
+from runners.report.speculating import drafting
 
 SHORTEST_WINDOW_E2E = 10.0
 """A steady window shorter than so many mean request times is biased by 12 to 50 percent."""
@@ -61,10 +62,8 @@ def summarize(measured: Measured) -> Summary:
     slots = int(measured.level.value) if measured.level.kind == "concurrency" else None
     client = prove(driven, traces, inside, slots)
     good = [t for t in inside if t.error is None]
-    drafted, accepted = _drafting(measured, good)
+    drafts = drafting(good, measured.before, measured.after)
     hits = hit_rates(good, done, measured.before, measured.after, measured.cache)
-    drafts = difference(measured.after.drafts, measured.before.drafts)
-    per_draft = share(accepted, drafts)
     return Summary(
         requests_due=len(traces),
         requests_done=len(done),
@@ -94,8 +93,10 @@ def summarize(measured: Measured) -> Summary:
         delays=delays_of(inside, done, measured.before, measured.after, incremental=incremental),
         cache_hit_rate=hits.measured,
         cache_expected=hits.expected,
-        acceptance_rate=share(accepted, drafted),
-        acceptance_length=None if per_draft is None else 1.0 + per_draft,
+        acceptance_rate=drafts.rate,
+        acceptance_length=drafts.length,
+        tokens_per_step=drafts.tokens_per_step,
+        acceptance_by_position=drafts.by_position,
         client=client,
         flags=(*_flags(measured, window_in_e2e, client, ttft_visible), *cache_flags(hits)),
     )
@@ -110,15 +111,6 @@ def _window(driven: Driven) -> tuple[float, float] | None:
 def _engine_percentiles(traces: Sequence[Trace], value: Callable[[Trace], float | None]) -> Percentiles | None:
     """None where no request told its engine's times."""
     return percentiles(traces, value) if any(t.engine_times for t in traces) else None
-
-
-def _drafting(measured: Measured, done: Sequence[Trace]) -> tuple[float | None, float | None]:
-    """Drafted and accepted tokens: by counters over the whole cell, else per request over the window."""
-    drafted = difference(measured.after.drafted_tokens, measured.before.drafted_tokens)
-    if drafted is not None:
-        return drafted, difference(measured.after.accepted_tokens, measured.before.accepted_tokens)
-    told = [t for t in done if t.drafted_tokens is not None]
-    return sum_of(told, lambda t: t.drafted_tokens), sum_of(told, lambda t: t.accepted_tokens)
 
 
 def _whole_run(done: Sequence[Trace]) -> float | None:
@@ -229,6 +221,8 @@ def _count_flags(measured: Measured) -> list[Flag]:
     if measured.capabilities.block_tokens is not None:
         detail = f"blocks of {measured.capabilities.block_tokens} tokens, as the engine counts them"
         flags.append(Flag(code="cache in blocks", detail=detail))
-    if measured.capabilities.speculates and not _drafting(measured, [t for t in measured.traces if not t.error])[0]:
+    good = [t for t in measured.traces if not t.error]
+    drafts = drafting(good, measured.before, measured.after)
+    if measured.capabilities.speculates and not drafts.drafted_tokens:
         flags.append(Flag(code="speculation not reported", detail="drafting is on and no draft was counted"))
     return flags
