@@ -62,6 +62,7 @@ class Capabilities:
     of it. `whole_text`: each event repeats the text so far. `gives_reason`: an answer without a finish
     reason is broken off. `block_tokens` turns cached blocks into tokens where the engine counts blocks;
     `draft_tokens` is how many each request has to ask to be drafted, where it is the request that says so.
+    `spared_blocks` of the cache are computed again although they match, the last ones of a match.
     `notes` are what a reader of every row must know.
     """
 
@@ -78,6 +79,7 @@ class Capabilities:
     gives_reason: bool = True
     block_tokens: int | None = None
     draft_tokens: int | None = None
+    spared_blocks: int = 0
     notes: tuple[str, ...] = ()
 
 

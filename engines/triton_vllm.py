@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from engines import model_repository, prometheus, triton_server, triton_wire, vllm_ledger, vllm_settings
@@ -55,6 +56,7 @@ def read(evidence: Evidence) -> Reading:
         max_model_len=int(max_len) if max_len else None,
         speculates=counters.drafted_tokens is not None,
     )
+    capabilities = replace(capabilities, spared_blocks=vllm_ledger.spared_blocks(evidence.log))
     rows = vllm_ledger.ledger(samples, evidence.log, version)
     return Reading(capabilities, rows, counters, loaded=vllm_ledger.loaded(evidence.log, renders=False))
 

@@ -55,6 +55,13 @@ def ledger(samples: tuple[prometheus.Sample, ...], log: str, version: str | None
     )
 
 
+def spared_blocks(log: str) -> int:
+    """Heads of EAGLE's kind and multi-token prediction need the hidden states of a match's last block:
+    vllm/v1/core/single_type_kv_cache_manager.py, 0.32.0, and kv_cache_manager.py, 0.20.2."""
+    kind = (_speculation(log) or "").partition(",")[0]
+    return 1 if kind in ("eagle", "eagle3", "mtp") else 0
+
+
 def loaded(log: str, *, renders: bool) -> Loaded:
     """Where the tokenizer came from, which template it was given, and where sampling defaults come from."""
     source = _argument(log, "generation_config", default="auto")

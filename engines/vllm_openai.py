@@ -88,6 +88,7 @@ def read(evidence: Evidence) -> Reading:
         forces_length=True,
         reports_cached_tokens=True,
         speculates=counters.drafted_tokens is not None,
+        spared_blocks=vllm_ledger.spared_blocks(evidence.log),
     )
     rows = vllm_ledger.ledger(samples, evidence.log, version)
     return Reading(capabilities, rows, counters, loaded=vllm_ledger.loaded(evidence.log, renders=True))

@@ -188,7 +188,8 @@ def _summary(
 ) -> Summary:
     margin = kitchen.session.bakeoff.margin
     verified = kitchen.verified
-    capabilities, cache = verified.capabilities, prefix_cache(verified.ledger)
+    capabilities = verified.capabilities
+    cache = prefix_cache(verified.ledger, capabilities.spared_blocks)
     return summarize(Measured(cell.workload, cell.level, margin, driven, traces, capabilities, before, after, cache))
 
 

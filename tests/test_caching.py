@@ -41,6 +41,13 @@ def test_special_tokens_of_the_engine_come_first() -> None:
     assert rates([request(63, 47, 48, special=1)]).expected == 48 / 64
 
 
+def test_a_block_that_is_computed_all_the_same() -> None:
+    """EAGLE's heads in vLLM: of 4 matching blocks 3, of one or none none."""
+    traces = [request(100, 70, 48), request(60, 20, 0), request(60, 7, 0)]
+    found = hit_rates(traces, traces, NOTHING, NOTHING, PrefixCache(True, 16, spared=1))
+    assert (found.measured, found.expected) == (48 / 220, 48 / 220)
+
+
 def test_a_cache_that_is_off_gives_nothing() -> None:
     found = rates([request(100, 70, 64)], on=False)
     assert (found.expected, found.most) == (0.0, 0.0)
@@ -84,6 +91,7 @@ def row(name: str, value: str | None) -> LedgerRow:
 
 def test_the_ledger_says_what_is_on() -> None:
     vllm = (row("prefix cache", "True"), row("block size (tokens)", "32"))
-    assert prefix_cache(vllm) == PrefixCache(True, 32)
-    assert prefix_cache((row("prefix cache", "false"), row("block size (tokens)", None))) == PrefixCache(False, None)
-    assert prefix_cache(()) == PrefixCache(None, None)
+    assert prefix_cache(vllm, 1) == PrefixCache(True, 32, 1)
+    off = (row("prefix cache", "false"), row("block size (tokens)", None))
+    assert prefix_cache(off, 0) == PrefixCache(False, None)
+    assert prefix_cache((), 0) == PrefixCache(None, None)

@@ -177,6 +177,14 @@ def test_vllm_is_scheduled_as_said() -> None:
         assert {row.name: row.value for row in vllm_ledger.ledger((), log, None)}["async scheduling"] == value
 
 
+@pytest.mark.parametrize(("method", "blocks"), [("eagle3", 1), ("mtp", 1), ("ngram", 0), ("draft_model", 0)])
+def test_vllm_computes_the_last_block_of_a_match_for_some_drafts(method: str, blocks: int) -> None:
+    said = f"speculative_config=SpeculativeConfig(method='{method}', model='/d', num_spec_tokens=3)"
+    log = f"Initializing a V1 LLM engine (v0.20.2) with config: model='/m', {said}, tokenizer='/m'"
+    assert vllm_ledger.spared_blocks(log) == blocks
+    assert vllm_ledger.spared_blocks("") == 0
+
+
 def test_both_vllms_get_the_same_engine_arguments() -> None:
     launch = planned(ENGINES["triton_vllm"])
     text = launch.files["models/bakeoff-recorded/config.pbtxt"]

@@ -19,21 +19,24 @@ BY_CHANCE: Final = 1
 
 @dataclass(frozen=True)
 class PrefixCache:
-    """What the ledger says of an engine's prefix cache: whether it is on, and the tokens of a block. None is not read
-    back."""
+    """What an engine says of its prefix cache: whether it is on, the tokens of a block, None if not read back; and how
+    many matching blocks of a prompt are computed all the same."""
 
     on: bool | None = None
     block: int | None = None
+    spared: int = 0
 
 
 NOT_READ_BACK: Final = PrefixCache()
 
 
-def prefix_cache(ledger: Sequence[LedgerRow]) -> PrefixCache:
-    """The prefix cache by an engine's ledger."""
+def prefix_cache(ledger: Sequence[LedgerRow], spared_blocks: int) -> PrefixCache:
+    """The prefix cache by an engine's ledger, and by what it is able to."""
     values = {row.name: plain(row.name, row.value, {}) for row in ledger if row.value is not None}
     on, block = values.get(PREFIX_CACHE), values.get(BLOCK_SIZE)
-    return PrefixCache({"on": True, OFF: False}.get(on or ""), int(block) if block and block.isdigit() else None)
+    return PrefixCache(
+        {"on": True, OFF: False}.get(on or ""), int(block) if block and block.isdigit() else None, spared_blocks
+    )
 
 
 @dataclass(frozen=True)
@@ -69,27 +72,27 @@ def expected_rate(traces: Sequence[Trace], cache: PrefixCache) -> float | None:
     """What a cache of whole blocks that forgets nothing takes from what was sent before / prompt tokens."""
     if cache.on is False:
         return 0.0
-    return None if cache.block is None else _rate(traces, cache.block, 0)
+    return None if cache.block is None else _rate(traces, cache.block, 0, cache.spared)
 
 
 def _most(traces: Sequence[Trace], cache: PrefixCache) -> float | None:
     """Without a known block size, of blocks of one token."""
-    return 0.0 if cache.on is False else _rate(traces, cache.block or 1, BY_CHANCE)
+    return 0.0 if cache.on is False else _rate(traces, cache.block or 1, BY_CHANCE, 0)
 
 
-def _rate(traces: Sequence[Trace], block: int, more: int) -> float | None:
-    reused = sum_of(traces, lambda t: _whole_blocks(t, block, more))
+def _rate(traces: Sequence[Trace], block: int, more: int, spared: int) -> float | None:
+    reused = sum_of(traces, lambda t: _whole_blocks(t, block, more, spared))
     return None if reused is None else share(reused, sum_of(traces, _prompt_tokens))
 
 
-def _whole_blocks(trace: Trace, block: int, more: int) -> int | None:
+def _whole_blocks(trace: Trace, block: int, more: int, spared: int) -> int | None:
     """Reused tokens in full blocks. Special tokens that the engine adds come first; the last token of a prompt is
     always computed, so that its block is, too."""
     if trace.reused_tokens is None:
         return None
     tokens = _prompt_tokens(trace)
     reused = trace.reused_tokens + max(0, tokens - trace.input_tokens) + more
-    return min(reused, tokens - 1) // block * block
+    return max(0, min(reused, tokens - 1) // block - spared) * block
 
 
 def cache_flags(rates: HitRates) -> list[Flag]:
