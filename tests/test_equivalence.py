@@ -122,6 +122,13 @@ def test_answers_that_change_from_start_to_start_are_not_greedy() -> None:
     assert found.reason.endswith(": not greedy")
 
 
+def test_nothing_is_held_to_a_reference_that_is_not_greedy() -> None:
+    other = start(((0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0), (13, 14, 15, 16)))
+    found = held([start(), other], [start(), start()])
+    assert (found.reference_agreed, found.passed) == (0.25, False)
+    assert found.reason == "a's own answers agree in 25% of their length from start to start: not greedy"
+
+
 def test_one_start_decides_nothing_but_prompts() -> None:
     found = held([start()], [start()])
     assert (found.identical, found.reference_identical, found.passed) == (1.0, None, None)

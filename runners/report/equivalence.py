@@ -188,6 +188,9 @@ def _outcome(
     notes = silent + ([f"{failed} of its requests failed"] if failed else [])
     if itself is None:
         return None, "; ".join([f"one start of {reference} only: how far it agrees with itself is not known", *notes])
+    if itself.agreed < gate.at_least:
+        told = f"{reference}'s own answers agree in {itself.agreed:.0%} of their length from start to start: not greedy"
+        return False, "; ".join([told, *notes])
     least = gate.at_least * itself.agreed
     if agreement.agreed < least:
         return False, "; ".join(

@@ -6,6 +6,9 @@ special tokens. Special tokens and a template add the same to each; another toke
 """
 
 from collections.abc import Sequence
+from typing import Final
+
+ANOTHER: Final = "not the checkpoint's tokenizer"
 
 
 def told(added: Sequence[int], bos: str | None) -> str:
@@ -16,12 +19,14 @@ def told(added: Sequence[int], bos: str | None) -> str:
     """
     least, most = min(added), max(added)
     if least != most:
-        return f"{least} to {most}: not the checkpoint's tokenizer"
+        return f"{least} to {most}: {ANOTHER}"
+    if most < 0:
+        return f"{most}: another template"
     return f"{most}: {_what(most, bos)}" if most else "0"
 
 
 def against(mine: Sequence[int], theirs: Sequence[int], bos: str | None, reference: str) -> str | None:
-    """Why two contenders did not read the same prompts, or None. An empty `theirs` was not told.
+    """Why two contenders did not read the same prompts, or None. An empty sequence was not told.
 
     >>> against([1, 1], [0, 0], "<s>", "a")
     'adds 1 token to each prompt: a BOS'
@@ -32,7 +37,7 @@ def against(mine: Sequence[int], theirs: Sequence[int], bos: str | None, referen
     """
     for who, added in (("", mine), (f"{reference} ", theirs)):
         if added and min(added) != max(added):
-            return f"{who}counts prompts {told(added, bos)}".replace(": not", " tokens longer: not")
+            return f"{who}counts prompts {min(added)} to {max(added)} tokens longer: {ANOTHER}"
         if added and added[0] < 0:
             return f"{who}counts each prompt {_tokens(-added[0])} shorter: another template"
     more = mine[0] - theirs[0] if mine and theirs else 0
@@ -44,9 +49,9 @@ def against(mine: Sequence[int], theirs: Sequence[int], bos: str | None, referen
 
 def _what(number: int, bos: str | None) -> str:
     """One more is the BOS, where the checkpoint has one: it is what engines add by themselves."""
-    if number == 1:
-        return "a BOS" if bos else "a special token"
-    return "special tokens or a template" if number > 0 else "another template"
+    if number > 1:
+        return "special tokens or a template"
+    return "a BOS" if bos else "a special token"
 
 
 def _tokens(number: int) -> str:
