@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engines import event_json
-from engines.contract import Answer, EventData, Evidence, Prompt
+from engines.contract import Answer, EngineTimes, EventData, Evidence, Prompt
 
 DONE: Final = b"[DONE]"
+SPANS: Final = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
+"""Of vLLM: queued to scheduled, from there to the first token, from there to the last, by the engine core's own clock.
+vllm/entrypoints/generate/base/serving.py, 0.32.0."""
 
 
 def base_body(prompt: Prompt, model: str) -> dict[str, Any]:
@@ -60,6 +63,7 @@ def fold_any(answer: Answer, data: EventData) -> None:
         if len(answer.text) > before and not event.get("usage"):
             answer.tokens, answer.uncounted = answer.tokens + 1, True
     fold_usage(answer, event, missing_cached=None)
+    fold_spans(answer, event)
 
 
 def fold_choice(answer: Answer, choice: Mapping[str, Any]) -> None:
@@ -81,6 +85,14 @@ def fold_running_usage(answer: Answer, event: Mapping[str, Any]) -> None:
     so_far = (event.get("usage") or {}).get("completion_tokens")
     if so_far and event.get("choices"):
         answer.tokens = max(answer.tokens, so_far)
+
+
+def fold_spans(answer: Answer, event: Mapping[str, Any]) -> None:
+    """vLLM's metrics of one request, which come with its usage where the server was told to give them."""
+    told = event.get("metrics") or {}
+    spans_ms = [span for name in SPANS if (span := told.get(name)) is not None]
+    if len(spans_ms) == len(SPANS):
+        answer.engine_times = EngineTimes.of_spans(*(round(span * 1e6) for span in spans_ms))
 
 
 def fold_usage(answer: Answer, event: Mapping[str, Any], *, missing_cached: int | None) -> None:

@@ -10,7 +10,6 @@ from engines.contract import (
     Call,
     Capabilities,
     Engine,
-    EngineTimes,
     EventData,
     Evidence,
     Probe,
@@ -21,9 +20,6 @@ from engines.inside_files import inside_path
 from engines.launch import Checkpoint, Command, Knobs, Launch, Place
 
 PER_REQUEST_METRICS_SINCE: Final = (0, 32)
-SPANS: Final = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
-"""Queued to scheduled, from there to the first token, from there to the last: the engine core's own clock.
-vllm/entrypoints/generate/base/serving.py, 0.32.0."""
 
 
 def plan(checkpoint: Checkpoint, knobs: Knobs, place: Place) -> Launch:
@@ -112,10 +108,7 @@ def fold(answer: Answer, data: EventData, capabilities: Capabilities) -> None:
         answer.tokens += len(choice.get("token_ids") or ())
         openai_wire.fold_choice(answer, choice)
     openai_wire.fold_usage(answer, event, missing_cached=0)
-    told = event.get("metrics") or {}
-    spans_ms = [span for name in SPANS if (span := told.get(name)) is not None]
-    if len(spans_ms) == len(SPANS):
-        answer.engine_times = EngineTimes.of_spans(*(round(span * 1e6) for span in spans_ms))
+    openai_wire.fold_spans(answer, event)
 
 
 ENGINE: Final = Engine(

@@ -91,17 +91,18 @@ def test_it_is_printed_with_the_verdicts() -> None:
     assert breakdown_lines(()) == []
 
 
+WITH_USAGE = {
+    "choices": [],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    "metrics": {"queue_time_ms": 1.5, "time_to_first_token_ms": 20.0, "generation_time_ms": 300.0},
+}
+
+
 @pytest.mark.parametrize(
     ("engine", "event"),
     [
-        (
-            "vllm_openai",
-            {
-                "choices": [],
-                "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-                "metrics": {"queue_time_ms": 1.5, "time_to_first_token_ms": 20.0, "generation_time_ms": 300.0},
-            },
-        ),
+        ("vllm_openai", WITH_USAGE),
+        ("openai_attach", WITH_USAGE),
         ("triton_vllm", {"text_output": "", "engine_spans_ns": [1500000, 20000000, 300000000]}),
     ],
 )
