@@ -2,15 +2,23 @@
 """The vLLM pair from end to end, on its smallest config: `make test-vllm`, some minutes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from engines.contract import Prompt, Sampling
+from engines.launch import Launch
 from engines.registry import ENGINES
+from runners.demo_checkpoint import make_demo_checkpoint
+from runners.demo_shapes import SHAPES
 from runners.environments import ensure, recipes
 from runners.preflight import machine_complaints
+from runners.report.ledger import ComparedRow
+from runners.session import open_session
+from tests.staged import Change, compared, rows_of, with_flags
 from tests.test_light import bakeoff, rows
 
 pytestmark = pytest.mark.vllm
@@ -84,3 +92,85 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def ledger(folder: Path, contender: str) -> dict[str, str | None]:
     life = json.loads((folder / "out" / "lives" / f"b01-{contender}" / "life.json").read_text())
     return {row["name"]: row["value"] for row in life["ledger"] if row["kind"] == "must match"}
+
+
+TEMPLATE = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{% endfor %}"
+PLAIN: dict[str, Any] = {
+    **CONFIG,
+    "knobs": {**CONFIG["knobs"], "speculation": None, "block_size": None},
+    "output_length": "natural",
+    "port": 18213,
+}
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ComparedRow]:
+    """vLLM in Triton as the config says, vLLM's own server with six settings that are other ones. The checkpoint has
+    sampling defaults of its own."""
+    folder = tmp_path_factory.mktemp("staged")
+    checkpoint = folder / "checkpoint"
+    make_demo_checkpoint(checkpoint, SHAPES["demo"])
+    defaults = json.loads((checkpoint / "generation_config.json").read_text())
+    (checkpoint / "generation_config.json").write_text(json.dumps({**defaults, "repetition_penalty": 1.3}))
+    (folder / "other.jinja").write_text(TEMPLATE)
+    session = open_session(yaml.safe_dump({**PLAIN, "checkpoint": str(checkpoint)}), "staged", print)
+    other = with_flags(
+        dtype="bfloat16",
+        max_model_len="192",
+        stream_interval="10",
+        generation_config="auto",
+        chat_template=str(folder / "other.jinja"),
+    )
+    text = " the of and to in is that for it as" * 6
+    prompt = Prompt(text, session.rendering.tokens(text), 24, True, Sampling())
+    return compared(
+        PLAIN,
+        {
+            "triton": rows_of(session, "triton", folder / "triton", prompt, 256, lambda launch: launch),
+            "direct": rows_of(session, "direct", folder / "direct", prompt, 192, uncached(other)),
+        },
+    )
+
+
+def uncached(change: Change) -> Change:
+    """Without the prefix cache."""
+
+    def changed(launch: Launch) -> Launch:
+        found = change(launch)
+        argv = tuple(word.replace("--enable-prefix", "--no-enable-prefix") for word in found.serve.argv)
+        return replace(found, serve=replace(found.serve, argv=argv))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("name", "direct", "triton"),
+    [
+        ("KV dtype", "bfloat16", "float32"),
+        ("prefix cache", "off", "on"),
+        ("maximum length (tokens)", "192", "256"),
+        ("stream interval", "10", "1"),
+        ("chat template", None, None),
+        ("sampling in force", None, None),
+    ],
+)
+def test_a_staged_inequality_is_found(
+    staged: dict[str, ComparedRow], name: str, direct: str | None, triton: str | None
+) -> None:
+    row = staged[name]
+    assert row.forbids, row
+    if direct is not None:
+        assert row.values == {"direct": direct, "triton": triton}
+
+
+def test_what_was_not_staged_is_equal(staged: dict[str, ComparedRow]) -> None:
+    """The dtype that is staged is that of weights and cache."""
+    unequal = {row.name for row in staged.values() if row.forbids}
+    assert unequal == {
+        *("weight dtype", "KV dtype", "prefix cache", "maximum length (tokens)", "stream interval"),
+        *("chat template", "sampling in force"),
+    }
+    assert staged["KV capacity (tokens)"].values == {"direct": "4096", "triton": "4096"}
+    assert staged["sampling in force"].values["direct"] == (
+        "temperature 0, top_p 1, top_k off, seed 0; defaults generation_config auto"
+    )
