@@ -39,6 +39,21 @@ MUST_MATCH: Final = (
     *(GPU_MODEL, GPU_DRIVER, GPU_POWER, GPU_CLOCKS),
 )
 """Rows without whose equality two contenders are not comparable."""
+OF_KNOB: Final[Mapping[str, str]] = {
+    "dtype": WEIGHT_DTYPE,
+    "quantization": QUANTIZATION,
+    "kv_cache_dtype": KV_DTYPE,
+    "kv_cache_tokens": KV_CAPACITY,
+    "max_model_len": MAXIMUM_LENGTH,
+    "max_num_seqs": BATCH_SEQUENCES,
+    "max_num_batched_tokens": BATCH_TOKENS,
+    "chunked_prefill": CHUNKED_PREFILL,
+    "prefix_cache": PREFIX_CACHE,
+    "speculation": SPECULATION,
+    "tensor_parallel": TENSOR_PARALLEL,
+    "pipeline_parallel": PIPELINE_PARALLEL,
+}
+"""The row that a matched knob shows in; those without one make up what a contender is."""
 LASTING: Final = (GPU_MODEL, GPU_DRIVER, ENGINE_VERSION, FRONT_END)
 """Rows that must also be the same in all lives of one contender."""
 CAPACITY_TOLERANCE: Final = 0.01
@@ -93,3 +108,8 @@ def drafting(kind: str, tokens: int | str | None) -> str:
     'ngram, 3 tokens'
     """
     return f"{kind}, {tokens} tokens" if tokens is not None else kind
+
+
+def quoted(name: str) -> str:
+    """A row's name as a key of YAML."""
+    return f'"{name}"' if "(" in name else name

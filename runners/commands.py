@@ -10,6 +10,7 @@ from pathlib import Path
 from runners.bakeoff import bake, missing_blocks, transport_to, verified_server
 from runners.cells import Life
 from runners.config import ConfigError, config_text
+from runners.declared import knob_warnings
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
 from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
@@ -40,6 +41,8 @@ def run_compare(
 ) -> None:
     """`bakeoff compare`; with caps until it is decided, with `next_blocks` so many of the missing blocks."""
     session = _open(config, say) if config else _demo_session(say)
+    for warning in knob_warnings(session.bakeoff):
+        say(f"WARNING: {warning}")
     if caps:
         check_caps(session.bakeoff, caps)
     folder = choose_folder(out, session.bakeoff.name, date.today(), resume=resume)

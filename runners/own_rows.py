@@ -65,13 +65,15 @@ def _interval(said: LedgerRow | None, trace: Trace, capabilities: Capabilities) 
 
 
 def observed_interval(trace: Trace, capabilities: Capabilities) -> int | None:
-    """The fewest tokens that an event between the first and the last one brought: a busy machine joins events and
-    splits none. None where a stream has too few events, or an engine that drafts makes several tokens a step."""
+    """Tokens of an event between the first and the last one: 1 if any brought one, since a busy machine joins events
+    and splits none; more if all brought the same. None where neither holds, or an engine that drafts makes several a
+    step."""
     if capabilities.speculates or not capabilities.incremental or not capabilities.tokens_per_event:
         return None
     so_far = [int(tokens) for tokens in trace.timeline.tokens]
     added = [after - before for before, after in itertools.pairwise(so_far)]
-    return min(added[:-1]) if len(added) > 1 else None
+    inner = set(added[:-1])
+    return min(inner) if 1 in inner or len(inner) == 1 else None
 
 
 def _weights(given: Given) -> tuple[LedgerRow, ...]:

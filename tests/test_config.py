@@ -9,6 +9,7 @@ import yaml
 
 from engines.launch import Knobs, Speculation
 from runners.config import ConfigError, parse_config, read_config
+from runners.declared import knob_warnings
 
 GOOD: dict[str, Any] = {
     "name": "t",
@@ -152,3 +153,18 @@ def test_shipped_configs_are_good(path: Path) -> None:
     bakeoff = read_config(path)
     assert bakeoff.name == path.stem
     assert len(bakeoff.contenders) >= 2
+
+
+def test_knobs_that_differ_are_warned_of_unless_declared() -> None:
+    """A cache whose size is left to an engine is judged by what the ledger reads back."""
+    drafting = {
+        "name": "b",
+        "engine": "x",
+        "knobs": {"speculation": {"kind": "ngram", "tokens": 3}, "kv_cache_tokens": 9},
+    }
+    changes = {"contenders": [GOOD["contenders"][0], drafting]}
+    assert knob_warnings(parse_config(written(**changes), "x")) == [
+        "b has other knobs than a (speculation), so that there will be no verdict on it; if that is what is compared, "
+        "add to the config `declared: {speculation: WHY}`"
+    ]
+    assert knob_warnings(parse_config(written(**changes, declared={"speculation": "compared"}), "x")) == []

@@ -222,6 +222,41 @@ def test_llamacpp_refuses_what_it_lacks(knobs: Knobs, message: str) -> None:
             planned(ENGINES[name], knobs)
 
 
+@pytest.mark.parametrize(
+    ("engine", "knobs", "message"),
+    [
+        ("vllm_openai", replace(KNOBS, kv_cache_dtype="int8"), "knobs.kv_cache_dtype: vLLM has auto and fp8, not int8"),
+        ("triton_llmapi", replace(KNOBS, kv_cache_dtype="int8"), "knobs.kv_cache_dtype: the LLM API has auto and fp8"),
+        ("llamacpp_openai", replace(KNOBS, chunked_prefill=False), "knobs.chunked_prefill: llama.cpp always splits"),
+        (
+            "vllm_openai",
+            replace(KNOBS, speculation=Speculation("ngram", 3, model="/m")),
+            "knobs.speculation.model: ngram",
+        ),
+        ("vllm_openai", replace(KNOBS, speculation=Speculation("mtp", 3, window=2)), "knobs.speculation.window: mtp"),
+        ("trtllm_serve", replace(KNOBS, speculation=Speculation("mtp", 3, ngram=2)), "knobs.speculation.ngram: mtp"),
+        (
+            "llamacpp_openai",
+            replace(KNOBS, speculation=Speculation("ngram", 3, ngram=2)),
+            "knobs.speculation.ngram: ngram",
+        ),
+        (
+            "triton_engine",
+            replace(KNOBS, speculation=Speculation("redrafter", 3, model="/m", ngram=2)),
+            "knobs.speculation.ngram: redrafter has none in this engine",
+        ),
+        (
+            "triton_engine",
+            replace(KNOBS, block_size=32, extra={"engine_dir": "/e"}),
+            "knobs.block_size: the engine .*engine_dir.* has its own",
+        ),
+    ],
+)
+def test_a_knob_that_an_engine_lacks_is_never_dropped(engine: str, knobs: Knobs, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        planned(ENGINES[engine], knobs)
+
+
 def test_vllm_refuses_threads() -> None:
     with pytest.raises(PlanError, match=r"knobs\.threads"):
         planned(ENGINES["vllm_openai"], replace(KNOBS, threads=2))

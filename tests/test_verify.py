@@ -4,7 +4,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -128,3 +128,18 @@ def test_warming_up_against_refusals() -> None:
     url = "http://127.0.0.1:9"
     with pytest.raises(WarmUpError, match="every warm-up request failed; the first: connection refused"):
         warm_up(load, iter(lambda: CANARY, None), lambda _, __: Call("/", b"{}"), transport_of(url, "http"))
+
+
+def test_a_cache_of_another_size_is_refused(rendering: Rendering) -> None:
+    """4 slots of 64 tokens, by the log: 256, which may be missed by 1%."""
+    log = "initializing, n_slots = 4, n_ctx_slot = 64, kv_unified = 'false'\nengine xllamacpp 1.2 speculation NONE\n"
+    for wanted, told in (
+        (258, None),
+        (300, "the KV cache holds 256 tokens in the engine, knobs.kv_cache_tokens says 300"),
+    ):
+        with serving(pages=[QUIET]) as started:
+            server = replace(started, log=lambda: log)
+            given = replace(GIVEN, kv_cache_tokens=wanted)
+            refused = pytest.raises(VerifyError, match=told) if told else nullcontext()
+            with refused:
+                verify(server, transport_of(server.url, "http"), ENGINE, "mine", 64, CANARY, rendering, given=given)

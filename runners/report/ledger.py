@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from engines.contract import RowKind
-from engines.ledger_rows import LASTING, MUST_MATCH, plain, same
+from engines.ledger_rows import LASTING, MUST_MATCH, plain, quoted, same
 from runners.config import Bakeoff
 from runners.report.record import LedgerEntry, LifeRecord, Run
 
@@ -156,16 +156,12 @@ def remedy(rows: Sequence[ComparedRow], contender: str, reference: str) -> str |
     if not found:
         return None
     told = "; ".join(f"{row.name} is {row.values[contender]}, {row.values[reference]} in {reference}" for row in found)
-    keys = ", ".join(f"{_quoted(row.name)}: WHY" for row in found)
+    keys = ", ".join(f"{quoted(row.name)}: WHY" for row in found)
     options = " ".join(f'--accept-unequal "{row.name}"' for row in found)
     return (
         f"{contender} is not comparable with {reference}: {told}. If that is what is compared, add to the config "
         f"`declared: {{{keys}}}`, or for this folder say {options}"
     )
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if "(" in name else name
 
 
 def _blocks(blocks: Sequence[int]) -> str:
