@@ -98,12 +98,14 @@ def _config(log: str, pattern: str) -> str | None:
 
 
 def _scheduling(log: str, told: str) -> LedgerRow:
-    """0.20.2 says what it resolved to; 0.32.0 and 0.33.0 do not, but off stays off where it was told."""
+    """0.20.2 says what it resolved to, and so does our Triton model; 0.32.0 and 0.33.0 do not, but off stays off where
+    it was told."""
     resolved = logged(log, r"Asynchronous scheduling is (\w+)")
     if resolved is not None:
         return LedgerRow(rows.ASYNC_SCHEDULING, resolved, "log: Asynchronous scheduling", RowKind.MUST_MATCH)
-    off = "False" if (_argument(log, "async_scheduling") or "").lower() == "false" else None
-    return LedgerRow(rows.ASYNC_SCHEDULING, off, told, RowKind.MUST_MATCH)
+    argument = _argument(log, "async_scheduling")
+    sure = told == EMBEDDED_LINE or (argument or "").lower() == "false"
+    return LedgerRow(rows.ASYNC_SCHEDULING, argument if sure else None, told, RowKind.MUST_MATCH)
 
 
 def _speculation(log: str) -> str | None:

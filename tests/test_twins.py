@@ -465,7 +465,7 @@ def test_traps_1_and_40_either_file_alone_is_found_out(tmp_path: Path, missing: 
 
 
 def bakeoff(
-    folder: Path, checkpoint: str, names: set[str], *arguments: str, program: Path | None = None
+    folder: Path, checkpoint: str, names: set[str], *arguments: str, program: Path | None = None, **changes: Any
 ) -> subprocess.CompletedProcess[str]:
     """The command itself, or a program in its place, over some of the twins; results lie in the folder's out/."""
     config = yaml.safe_load((ROOT / "configs" / "twins.yaml").read_text())
@@ -479,6 +479,7 @@ def bakeoff(
         "checkpoint": checkpoint,
     }
     config["workloads"][0]["concurrency"] = [2]
+    config |= changes
     (folder / "twins.yaml").write_text(yaml.safe_dump(config))
     run = [str(program)] if program else ["-m", "runners"]
     command = [sys.executable, *run, *arguments, str(folder / "twins.yaml")]
@@ -516,6 +517,36 @@ def test_all_engines_are_compared(tmp_path: Path) -> None:
     assert "| llmapi-1.2 | 1.2.1+twin | chat | 2 |" in done.stdout
     assert "end of life (1 of 1 blocks)" in found["engine"]["flags"]
     assert "| one event |" in done.stdout
+
+
+def test_hits_and_acceptance_are_those_of_the_construction(tmp_path: Path) -> None:
+    """An answer of 20 tokens takes steps that accept 0, 1, 2, 3, 0, 1, 2 and 3 of 3 drafted tokens. A cell whose
+    prompts were sent before, the second of one file, is found out."""
+    lengths = {"input_tokens": {"low": 80, "high": 112}, "output_tokens": 20, "concurrency": [2]}
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(f'{{"prompt": "{n} times {n + 7}, say it", "max_tokens": 20}}\n' for n in range(400)))
+    workloads = [
+        {"name": "cold", **lengths},
+        {"name": "some", **lengths, "shared_prefix": {"tokens": 72, "count": 5, "share": 0.5}},
+        {"name": "turns", **lengths, "turns": 3},
+        {"name": "own", "file": str(prompts), "concurrency": [2]},
+        {"name": "again", "file": str(prompts), "concurrency": [2]},
+    ]
+    done = bakeoff(tmp_path, "demo", {"llmapi", "engine"}, "compare", workloads=workloads, gate=False)
+    assert done.returncode == 0, done.stderr
+    for contender, workload in itertools.product(("llmapi", "engine"), ("cold", "some", "turns", "own", "again")):
+        found = json.loads((tmp_path / "out" / "lives" / f"b01-{contender}" / f"{workload}-c2.json").read_text())
+        summary = found["summary"]
+        codes = [flag["code"] for flag in summary["flags"]]
+        assert ("cache leak" in codes) == (workload == "again"), (contender, codes)
+        if workload != "again":
+            assert summary["cache_hit_rate"] == pytest.approx(summary["cache_expected"], abs=0.02), (
+                contender,
+                workload,
+            )
+            assert "cache hits not as constructed" not in codes
+        assert summary["acceptance_rate"] == (0.5 if contender == "llmapi" else None)
+        assert (summary["acceptance_length"], summary["tokens_per_step"]) == (None, None)
 
 
 def test_trap_39_an_engine_that_dies_while_driven_voids_the_life(tmp_path: Path) -> None:

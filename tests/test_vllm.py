@@ -47,7 +47,30 @@ CONFIG: dict[str, Any] = {
             "output_tokens": {"low": 6, "high": 10},
             "shared_prefix": {"tokens": 64, "count": 1},
             "concurrency": [2],
-        }
+        },
+        {
+            "name": "some",
+            "text": "repeating",
+            "input_tokens": {"low": 110, "high": 140},
+            "output_tokens": {"low": 20, "high": 40},
+            "shared_prefix": {"tokens": 80, "count": 4, "share": 0.5, "order": "round-robin"},
+            "concurrency": [2],
+        },
+        {
+            "name": "cold",
+            "input_tokens": {"low": 76, "high": 86},
+            "output_tokens": {"low": 6, "high": 10},
+            "concurrency": [2],
+        },
+        {
+            "name": "turns",
+            "input_tokens": {"low": 40, "high": 60},
+            "output_tokens": {"low": 6, "high": 10},
+            "turns": 3,
+            "concurrency": [2],
+        },
+        {"name": "own", "file": "prompts.jsonl", "concurrency": [2]},
+        {"name": "again", "file": "prompts.jsonl", "concurrency": [2]},
     ],
     "blocks": 1,
     "window_s": 1,
@@ -69,15 +92,16 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "NO SUCH LEVEL")
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/no/such/folder")
     (tmp_path / "smoke.yaml").write_text(yaml.safe_dump(CONFIG))
+    write_prompts(tmp_path / "prompts.jsonl")
     done = bakeoff("compare", "smoke.yaml", "--out", "out", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = rows(tmp_path)
-    assert [r["engine"] for r in found] == ["direct", "triton"]
+    assert [r["engine"] for r in found] == ["direct", "triton"] * 6
     for row in found:
         assert row["requests_done"] == row["requests_due"] > 0
         assert row["token_mismatches"] == 0
         assert row["output_tokens"] == row["client_output_tokens"]
-        assert 64 / 86 <= row["cache_hit_rate"] <= 64 / 76
+        assert row["workload"] != "w" or 64 / 86 <= row["cache_hit_rate"] <= 64 / 76
         assert row["acceptance_length"] is None or 1 <= row["acceptance_length"] <= 3
         assert row["engine_version"].startswith("0.32.0")
         assert not [flag for flag in row["flags"] if "foreign traffic" in flag]
@@ -87,6 +111,41 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ledgers[0]["weight dtype"] == "float32"
     assert ledgers[0]["prefix cache"] == "True"
     assert ledgers[0]["special tokens added"] == "0"
+
+    for name in ("direct", "triton"):
+        check_hits(tmp_path, name)
+
+
+def write_prompts(path: Path) -> None:
+    """All start alike, for more than a block of 32 tokens."""
+    opening = " ".join(["this is how every one of these questions starts"] * 6)
+    lines = [{"prompt": f"{opening}, number {n} of them: {n * 7919}", "max_tokens": 8} for n in range(150)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def check_hits(folder: Path, contender: str) -> None:
+    """Every cell has the hits that its prompts imply; the second cell of one file is found out."""
+    for name in ("w", "some", "cold", "turns", "own"):
+        summary = cell(folder, contender, name)
+        assert summary["cache_expected"] == pytest.approx(summary["cache_hit_rate"], abs=0.02), (contender, name)
+        assert not {flag["code"] for flag in summary["flags"]} & {"cache leak", "cache hits not as constructed"}
+    assert cell(folder, contender, "cold")["cache_hit_rate"] == 0
+    assert 0.5 * 64 / 140 < cell(folder, contender, "some")["cache_expected"] < 0.5 * 64 / 110
+    assert 0.3 < cell(folder, contender, "turns")["cache_expected"] < 0.7
+    assert cell(folder, contender, "own")["cache_expected"] > 0.4
+    leak = [flag for flag in cell(folder, contender, "again")["flags"] if flag["code"] == "cache leak"]
+    assert len(leak) == 1
+    assert leak[0]["no_verdict"]
+    drafts = cell(folder, contender, "some")
+    assert 1 <= drafts["tokens_per_step"] <= drafts["acceptance_length"] <= 3
+    assert len(drafts["acceptance_by_position"]) == 2
+    assert sum(drafts["acceptance_by_position"]) == pytest.approx(drafts["acceptance_length"] - 1)
+
+
+def cell(folder: Path, contender: str, workload: str) -> dict[str, Any]:
+    path = folder / "out" / "lives" / f"b01-{contender}" / f"{workload}-c2.json"
+    summary: dict[str, Any] = json.loads(path.read_text("utf-8"))["summary"]
+    return summary
 
 
 def ledger(folder: Path, contender: str) -> dict[str, str | None]:
