@@ -265,7 +265,8 @@ def _refusals(code: int = 1) -> Iterator[None]:
         print("interrupted; what was finished is kept, --resume goes on from there", file=sys.stderr)
         raise typer.Exit(130) from None
     except MendableError as error:
-        for told in (error, error.__context__):
+        before = None if error.__suppress_context__ else error.__context__
+        for told in (error, before):
             if isinstance(told, MendableError):
                 print(f"bakeoff: {told}", file=sys.stderr)
         raise typer.Exit(code) from None

@@ -3,6 +3,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,18 @@ def test_no_file_and_too_few_lines(tmp_path: Path, rendering: Rendering) -> None
         read(saved(tmp_path), rendering)
     with pytest.raises(PromptFileError, match="1 prompts for 2 levels; write one a line"):
         read(saved(tmp_path, GOOD), rendering, cells=2)
+
+
+def test_the_command_says_it_once(tmp_path: Path) -> None:
+    path = saved(tmp_path, GOOD, "{")
+    config = tmp_path / "t.yaml"
+    config.write_text(written(workloads=[{"name": "own", "file": str(path), "concurrency": [1]}]))
+    command = [sys.executable, "-m", "runners", "compare", str(config), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"bakeoff: {config}: workloads.own.file: {path}: line 2: not JSON (")
+    assert done.stderr.count("line 2") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_config_with_a_bad_file_starts_nothing(tmp_path: Path) -> None:
