@@ -108,6 +108,8 @@ def read_run(folder: Path, accepted: Sequence[str] = ()) -> Run:
     NoResultsError, ConfigError, RecordError, BundleError, or MixedPlanError where they are not of one plan."""
     try:
         with opened(folder) as found:
+            if not (found / "config.yaml").is_file():
+                raise NoResultsError(f"{folder} is no results folder: config.yaml is missing")
             read_config(found / "config.yaml")
             run = Run.load(found)
     except FileNotFoundError as error:
