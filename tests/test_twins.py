@@ -30,6 +30,9 @@ from runners.load.scrape import ask, tried
 from runners.load.transport import transport_of
 from runners.own_rows import Given
 from runners.preflight import machine_complaints
+from runners.report.blocks import read_run
+from runners.report.breakdown import breakdown
+from runners.report.equivalence import equivalence_of
 from runners.session import Session, open_session
 from runners.verify import Verified, VerifyError, verify
 
@@ -517,6 +520,28 @@ def test_all_engines_are_compared(tmp_path: Path) -> None:
     assert "| llmapi-1.2 | 1.2.1+twin | chat | 2 |" in done.stdout
     assert "end of life (1 of 1 blocks)" in found["engine"]["flags"]
     assert "| one event |" in done.stdout
+    check_answers_and_times(tmp_path, names)
+
+
+def check_answers_and_times(folder: Path, names: set[str]) -> None:
+    """Twins answer by one rule, and admit a request at once: no queue, and a step of 2 ms at least before a token."""
+    run = read_run(folder / "out")
+    held = {e.contender: e for e in equivalence_of(run)}
+    assert set(held) == names
+    for name in names - {"llmapi"}:
+        assert (held[name].identical, held[name].length_ratio, held[name].passed) == (1.0, 1.0, None), name
+        assert held[name].reason.startswith("one start of llmapi only")
+        assert "llmapi reports no prompt counts" in held[name].reason
+    found = {b.contender: b for b in breakdown(run)}
+    assert set(found) == {"llmapi", "llmapi-grpc", "llmapi-1.2", "engine"}
+    for name, one in found.items():
+        assert (one.of, one.queue.mean_s) == ("requests", 0.0), name
+        assert one.prefill.mean_s >= 0.002
+        assert one.decode.mean_s > one.prefill.mean_s
+        assert one.front_end.mean_s > 0
+        layers = (one.queue, one.prefill, one.decode, one.front_end)
+        assert sum(layer.mean_s for layer in layers) == pytest.approx(one.e2e_s)
+        assert (one.to_first_s is None) == (name == "llmapi-1.2")
 
 
 def test_hits_and_acceptance_are_those_of_the_construction(tmp_path: Path) -> None:
