@@ -7,6 +7,7 @@ Tests are named after the trap's number in the list of known traps; test_traps.p
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -35,6 +36,7 @@ from runners.report.breakdown import breakdown
 from runners.report.equivalence import equivalence_of
 from runners.session import Session, open_session
 from runners.verify import Verified, VerifyError, verify
+from tests.staged import compared, rows_of
 
 pytestmark = pytest.mark.light
 
@@ -322,6 +324,34 @@ class TestLlmApi:
     def test_a_forced_length_cannot_be_had(self, newer: Twin) -> None:
         with pytest.raises(VerifyError, match="set output_length: natural"):
             newer.verified(replace(newer.prompt(), forced=True))
+
+
+def test_staged_inequalities_are_found(older: Twin, tmp_path: Path) -> None:
+    """The same engine with another KV dtype, no prefix cache, another maximum length, stream interval and tokenizer; a
+    stream of one event shows no interval, so that the engine's own word counts."""
+    opened = session()
+    other = shutil.copytree(opened.checkpoint.folder, tmp_path / "other")
+    (other / "tokenizer.json").chmod(0o644)
+    (other / "tokenizer.json").write_text(f"{(other / 'tokenizer.json').read_text()}\n")
+
+    def changed(launch: Launch) -> Launch:
+        path = next(name for name in launch.files if name.endswith("model.yaml"))
+        args = json.loads(launch.files[path])
+        args |= {"max_seq_len": 192, "stream_interval": 10, "tokenizer": str(other)}
+        args["kv_cache_config"] |= {"dtype": "fp8", "enable_block_reuse": False}
+        return hurried(replace(launch, files={**launch.files, path: json.dumps(args)}))
+
+    theirs = rows_of(opened, "llmapi-1.2", tmp_path / "life", older.prompt(), 192, changed)
+    names = {"llmapi": older.verified().ledger, "llmapi-1.2": theirs}
+    found = compared(opened.bakeoff.model_dump(mode="json"), names)
+    told = {name: row.values["llmapi-1.2"] for name, row in found.items() if row.forbids}
+    assert told.pop("tokenizer") not in (None, found["tokenizer"].values["llmapi"])
+    assert told == {
+        "KV dtype": "fp8",
+        "prefix cache": "off",
+        "maximum length (tokens)": "192",
+        "stream interval": "10",
+    }
 
 
 class TestCompiledEngine:

@@ -22,6 +22,7 @@ KNOWN = frozenset(
     (
         *(
             "model",
+            "tokenizer",
             "backend",
             "dtype",
             "tensor_parallel_size",
