@@ -25,8 +25,11 @@ from engines.contract import (
 )
 from engines.event_json import data_lines
 from engines.launch import Checkpoint, Command, Knobs, Launch, Place, PlanError
+from engines.ledger_rows import MAXIMUM_LENGTH, OF_KNOB
 
 TRIAL_TOKENS: Final = 8
+UNTOLD: Final = "somebody else's server, which says nothing of it: no knob was set there"
+KNOBS_UNTOLD: Final = tuple(name for name in OF_KNOB.values() if name != MAXIMUM_LENGTH)
 VERSION_PAGES: Final = ("version", "server info", "nim version")
 FAMILIES: Final[Mapping[str, prometheus.Names]] = {
     "vllm:": prometheus.VLLM_NAMES,
@@ -88,19 +91,23 @@ def read(evidence: Evidence) -> Reading:
     model = openai_wire.served(evidence)
     version = next(filter(None, (_version(evidence.answers.get(name)) for name in VERSION_PAGES)), None)
     extended, answer = _tried(evidence)
+    longest = model.get("max_model_len")
     capabilities = Capabilities(
         model=model.get("id", ""),
         engine_version=version,
         front_end=f"OpenAI API{', extended' if extended else ''}",
-        max_model_len=model.get("max_model_len"),
+        max_model_len=longest,
         tokens_per_event=answer.tokens == TRIAL_TOKENS,
         forces_length=extended and answer.server_tokens == TRIAL_TOKENS,
         reports_cached_tokens=answer.cached_tokens is not None,
         speculates=counters.drafted_tokens is not None,
     )
     owner = LedgerRow("owner", model.get("owned_by"), "/v1/models", RowKind.IDENTITY)
-    settings = LedgerRow("settings in force", None, "somebody else's server", RowKind.NOT_OBSERVABLE)
-    return Reading(capabilities, (owner, settings), counters, _refusals(evidence))
+    settings = (
+        LedgerRow(MAXIMUM_LENGTH, None if longest is None else str(longest), "/v1/models", RowKind.MUST_MATCH),
+        *(LedgerRow(name, None, UNTOLD, RowKind.MUST_MATCH) for name in KNOBS_UNTOLD),
+    )
+    return Reading(capabilities, (owner, *settings), counters, _refusals(evidence))
 
 
 def _version(page: str | None) -> str | None:

@@ -4,7 +4,7 @@
 from dataclasses import asdict
 
 from engines.launch import Knobs
-from engines.ledger_rows import OF_KNOB, quoted
+from engines.ledger_rows import OF_KNOB, REVISION, WEIGHTS, quoted
 from runners.config import Bakeoff
 
 LEFT_TO_THE_ENGINE = ("kv_cache_tokens", "max_num_batched_tokens")
@@ -12,19 +12,27 @@ LEFT_TO_THE_ENGINE = ("kv_cache_tokens", "max_num_batched_tokens")
 
 
 def knob_warnings(bakeoff: Bakeoff) -> list[str]:
-    """One sentence for each contender whose knobs differ from the reference's in a row that is not declared."""
+    """One sentence for each contender that is set otherwise than the reference in a row that is not declared."""
     reference = next(c for c in bakeoff.contenders if c.name == bakeoff.reference_name)
     said = []
     for contender in bakeoff.contenders:
         rows = _differing(bakeoff.knobs_of(reference), bakeoff.knobs_of(contender))
+        rows += _of_checkpoints(*(c.checkpoint or bakeoff.checkpoint for c in (reference, contender)))
         missing = [row for row in rows if row not in bakeoff.declared]
         if missing:
             keys = ", ".join(f"{quoted(row)}: WHY" for row in missing)
             said.append(
-                f"{contender.name} has other knobs than {reference.name} ({', '.join(missing)}), so that there will be "
+                f"{contender.name} is set otherwise than {reference.name} ({', '.join(missing)}), so there will be "
                 f"no verdict on it; if that is what is compared, add to the config `declared: {{{keys}}}`"
             )
     return said
+
+
+def _of_checkpoints(one: str, other: str) -> list[str]:
+    """Commits of the hub are a row of their own."""
+    if one == other:
+        return []
+    return [REVISION, WEIGHTS] if "@" in one + other else [WEIGHTS]
 
 
 def _differing(one: Knobs, other: Knobs) -> list[str]:

@@ -77,6 +77,9 @@ def shortened(log: str) -> str:
         "speculative impl",
         "TensorRT",
         "engine with",
+        "non-default args",
+        "engine vllm settings",
+        "loading model",
     )
     lines = [line for line in log.splitlines() if any(word in line for word in wanted)]
     return "\n".join(lines) + "\n"

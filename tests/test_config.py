@@ -164,7 +164,14 @@ def test_knobs_that_differ_are_warned_of_unless_declared() -> None:
     }
     changes = {"contenders": [GOOD["contenders"][0], drafting]}
     assert knob_warnings(parse_config(written(**changes), "x")) == [
-        "b has other knobs than a (speculation), so that there will be no verdict on it; if that is what is compared, "
+        "b is set otherwise than a (speculation), so there will be no verdict on it; if that is what is compared, "
         "add to the config `declared: {speculation: WHY}`"
     ]
     assert knob_warnings(parse_config(written(**changes, declared={"speculation": "compared"}), "x")) == []
+
+
+def test_another_checkpoint_is_warned_of_unless_declared() -> None:
+    other = {"name": "b", "engine": "x", "checkpoint": f"maker/fp8@{'0' * 40}"}
+    (warning,) = knob_warnings(parse_config(written(contenders=[GOOD["contenders"][0], other]), "x"))
+    assert "(checkpoint revision, weights (sha256))" in warning
+    assert 'declared: {checkpoint revision: WHY, "weights (sha256)": WHY}' in warning

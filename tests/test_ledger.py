@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engines import vllm_ledger
 from engines.ledger_rows import plain, same
 from runners.report.decisions import decide_run
 from runners.report.ledger import ComparedRow, forbidding, ledger_of, remedy
@@ -175,3 +176,53 @@ def test_auto_is_the_weights_dtype_where_that_is_known() -> None:
     assert plain("KV dtype", "auto", {}) == "auto"
     assert same("KV capacity (tokens)", "100", "99")
     assert not same("KV capacity (tokens)", "100", "98")
+
+
+ARGUMENTS = (
+    "(APIServer pid=20381) INFO 11-30 23:38:08 [api_utils.py:286] non-default args: {'model_tag': '/models/demo', "
+    "'enable_prompt_tokens_details': True, 'host': '127.0.0.1', 'port': 18100, 'model': '/models/demo', "
+    "'dtype': 'float32', "
+    "'max_model_len': 512, 'enforce_eager': True, 'served_model_name': ['bakeoff-37bd9ee3cd10'], %s'block_size': 32, "
+    "'enable_prefix_caching': True, 'max_num_batched_tokens': 2048, 'max_num_seqs': 16, 'enable_chunked_prefill': True}"
+)
+"""As vLLM 0.32.0 wrote it, with room for more."""
+EMBEDDED = (
+    'engine vllm settings {"max_num_seqs": 8, "max_num_batched_tokens": 8192, "stream_interval": 1, '
+    '"async_scheduling": false, "generation_config": "vllm", "override_generation_config": {}}'
+)
+
+
+def vllm_said(log: str) -> dict[str, str | None]:
+    return {row.name: row.value for row in vllm_ledger.ledger((), log, "0.32.0")}
+
+
+def test_vllm_arguments_that_are_missing_have_their_defaults() -> None:
+    plain_log = ARGUMENTS % ""
+    rows, loaded = vllm_said(plain_log), vllm_ledger.loaded(plain_log, renders=True)
+    assert (rows["batch limit (sequences)"], rows["batch limit (tokens)"]) == ("16", "2048")
+    assert rows["stream interval"] == "1"
+    assert loaded.sampling_defaults == "generation_config auto"
+    assert loaded.template_file is None
+
+
+def test_vllm_arguments_that_were_given() -> None:
+    given = "'generation_config': 'vllm', 'chat_template': '/t.jinja', 'stream_interval': 10, "
+    log = ARGUMENTS % given
+    loaded = vllm_ledger.loaded(log, renders=True)
+    assert vllm_said(log)["stream interval"] == "10"
+    assert (loaded.sampling_defaults, loaded.template_file) == ("neutral", "/t.jinja")
+
+
+def test_vllm_embedded_says_the_same_by_a_line_of_ours() -> None:
+    rows, loaded = vllm_said(EMBEDDED), vllm_ledger.loaded(EMBEDDED, renders=False)
+    assert (rows["batch limit (sequences)"], rows["batch limit (tokens)"], rows["stream interval"]) == (
+        "8",
+        "8192",
+        "1",
+    )
+    assert loaded.sampling_defaults == "neutral"
+
+
+def test_without_a_line_nothing_is_known() -> None:
+    assert set(vllm_said("").values()) == {None, "0.32.0"}
+    assert vllm_ledger.loaded("", renders=True).sampling_defaults is None
