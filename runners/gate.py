@@ -8,7 +8,7 @@ from typing import Final
 
 from engines.contract import Prompt, Sampling
 from runners.asked import shortest_context
-from runners.cell import Kitchen
+from runners.cell import REQUEST_LIMIT_IDLES, Kitchen
 from runners.gate_task import is_right
 from runners.load.drive import drive
 from runners.load.fold import fold_all
@@ -22,7 +22,6 @@ from runners.verify import folding
 
 STARTS: Final = 2
 """Lives of each contender that are asked: two tell how far one agrees with itself."""
-REQUEST_LIMIT_IDLES: Final = 20.0
 
 
 def ask_gate(kitchen: Kitchen) -> GateRecord | None:

@@ -195,6 +195,7 @@ def test_a_contender_that_fails_has_no_verdict_anywhere() -> None:
 
 def test_without_a_gate_nothing_is_said() -> None:
     assert equivalence_of(run([start()], [start()], gate=False)) == ()
+    assert equivalence_markdown(()).startswith("No answers were kept: the config says `gate: false`")
     ungated = run([], [])
     assert equivalence_of(without_excluded(ungated)) == ()
     assert tabulate(ungated)[1]["same_answers"] is None
