@@ -73,12 +73,8 @@ def verify(
     trace = ask_once(transport, engine, capabilities, rendering, canary, CANARY_LIMIT_S)
     if trace.error:
         raise VerifyError(f"a first real request failed: {trace.error}")
-    # Where the engine counts no prompts, further ones would tell nothing.
-    counted = (
-        []
-        if trace.prompt_tokens is None
-        else [ask_once(transport, engine, capabilities, rendering, prompt, CANARY_LIMIT_S) for prompt in others]
-    )
+    telling = () if trace.prompt_tokens is None else others
+    counted = [ask_once(transport, engine, capabilities, rendering, one, CANARY_LIMIT_S) for one in telling]
     own = with_own_rows(reading, given, canary, trace, counted, rendering.bos or None)
     return Verified(capabilities, own, trace)
 

@@ -48,6 +48,7 @@ CONFIG: dict[str, Any] = {
         }
     ],
     "square": {"first_runtime": ["direct", "triton"], "second_runtime": [None, None]},
+    "gate": {"prompts": 4, "tokens": 16},
     "blocks": 2,
     "window_s": 0.3,
     "idle_limit_s": 20,
@@ -129,6 +130,18 @@ def test_the_verdicts(compared: Path) -> None:
     assert found["attribution"][0]["ratio"]["value"] == pytest.approx(declared["ratio"]["value"])
     assert (compared / "out" / "lives" / "b01-direct" / "w-capacity-c2.json").exists()
     assert (compared / "out" / "verdicts.md").read_text().startswith("## Verdicts")
+
+
+def test_the_gate(compared: Path) -> None:
+    done = bakeoff("gate", "out", "--format", "json", folder=compared)
+    assert done.returncode == 0, done.stderr
+    direct, triton = json.loads(done.stdout)
+    assert (direct["passed"], direct["prompts"], direct["starts"]) == (None, 4, 2)
+    assert (triton["passed"], triton["finish_reasons"]) == (True, {"length": 8})
+    assert triton["agreed"] > 0.8, "slots that were used before may round otherwise"
+    assert [row["same_answers"].endswith("%, pass") for row in rows(compared)] == [False, True] * 2
+    assert "## Equivalence" in (compared / "out" / "verdicts.md").read_text()
+    assert bakeoff("gate", "out", "--format", "csv", folder=compared).returncode == 1
 
 
 def test_all_contenders_of_a_block_were_asked_the_same(compared: Path) -> None:
