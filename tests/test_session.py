@@ -107,6 +107,15 @@ def test_no_room_for_template_and_opening(demo_folder: Path) -> None:
     assert message.startswith("bad.yaml: workloads.w.input_tokens: no prompt of 64 tokens could be made")
 
 
+def test_a_bad_line_of_the_gates_task(demo_folder: Path, tmp_path: Path) -> None:
+    task = tmp_path / "task.jsonl"
+    task.write_text('{"prompt": "6 times 7?", "answer": "42"}\n{"prompt": "6 times 8?"}\n')
+    message = refusal(written(checkpoint=str(demo_folder), gate={"task": str(task)}))
+    assert (
+        message == f"bad.yaml: gate.task: {task}: line 2: expected an object with prompt and answer, and nothing else"
+    )
+
+
 def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = min(taken.getsockname()[1], 65533)
