@@ -8,11 +8,12 @@ from datetime import date
 from pathlib import Path
 
 from runners.bakeoff import bake, missing_blocks, transport_to, verified_server
-from runners.cells import Life
+from runners.cells import Life, expand
 from runners.config import ConfigError, config_text
 from runners.declared import knob_warnings
 from runners.environments import MakeError, Say, made, recipes
 from runners.gpu import gpus
+from runners.live_view import shown
 from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
 from runners.places import shipped_configs
 from runners.plan_text import plan_text
@@ -48,22 +49,26 @@ def run_compare(
     folder = choose_folder(out, session.bakeoff.name, date.today(), resume=resume)
     environments = {c.environment.recipe.name: c.environment for c in session.contestants.values() if c.environment}
     open_folder(folder, session.text, describe_host(session.checkpoint, environments), resume=resume)
+    names = [contender.name for contender in session.bakeoff.contenders]
     if caps is None and not read_looks(folder):
         lives = missing_blocks(session.lives, folder, next_blocks)
-        say(f"results go to {folder}; {_expected(session, lives)}")
-        bake(session, lives, folder, say)
+        with shown(lives, names, folder, say) as tell:
+            tell(f"results go to {folder}; {_expected(session, lives)}")
+            bake(session, lives, folder, tell)
     else:
         caps = caps or Caps()
         looks = plan_looks(folder, caps, resume=resume)
-        say(f"results go to {folder}; looks after {', '.join(map(str, looks))} blocks")
-        bake_until_decided(session, folder, looks, caps, say)
+        lives = expand(session.bakeoff.model_copy(update={"blocks": looks[-1]}))
+        with shown(lives, names, folder, say) as tell:
+            tell(f"results go to {folder}; looks after {', '.join(map(str, looks))} blocks")
+            bake_until_decided(session, folder, looks, caps, tell)
     run = read_run(folder)
     rows = tabulate(run)
     for suffix, form in FORMATS.items():
         (folder / f"table.{suffix}").write_text(form(rows), encoding="utf-8")
     decisions = decide_run(run)
-    for suffix, tell in VERDICTS.items():
-        (folder / f"verdicts.{suffix}").write_text(tell(decisions), encoding="utf-8")
+    for suffix, text in VERDICTS.items():
+        (folder / f"verdicts.{suffix}").write_text(text(decisions), encoding="utf-8")
     print(as_markdown(rows))
     print(decisions_markdown(decisions))
     print(_client_check(run, folder))
