@@ -93,13 +93,28 @@ def table(
 ) -> None:
     """Print the table of a results folder; needs no server."""
     from runners.commands import print_table
-    from runners.publish_command import print_published
 
     with _refusals():
         if publish:
+            from runners.publish_command import print_published
+
             print_published(folder, form, by, accept_unequal or ())
         else:
             print_table(folder, form, accept_unequal or ())
+
+
+@app.command()
+def report(
+    path: Path,
+    out: Annotated[Path | None, typer.Option(help="The file; else report.html in the results folder.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who ran it.")] = None,
+    accept_unequal: Accepted = None,
+) -> None:
+    """Make one HTML file of a results folder or a bundle: verdicts, plots, tables; needs no server and no network."""
+    from runners.report_command import make_report
+
+    with _refusals():
+        make_report(path, out, by, accept_unequal or ())
 
 
 @app.command()

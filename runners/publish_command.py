@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is given away: the table to be quoted by, the report, the bundle."""
+"""What is given away: the table to be quoted by, and the bundle."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -25,23 +25,25 @@ MILLISECONDS = 1e3
 
 def decisions_markdown(decisions: Decisions) -> str:
     """Only sections that the run has something for."""
-    sections = [
-        _section("Verdicts", _verdicts(decisions)),
-        _section("Equivalence", equivalence_lines(decisions.equivalence)),
-        _section("Requirements", _requirements(decisions.requirements)),
-        _section("Capacity under the limits", _capacities(decisions.capacities)),
-        _section("Attribution", _attribution(decisions.attribution)),
-        _section("Where the time went", breakdown_lines(decisions.breakdown)),
-        _section("Curves", _curves(decisions.curves)),
-        _section("Cost", _costs(decisions.costs)),
-        _section("Lives", _lives(decisions.scatter)),
-        _section("To know", [f"- {remark}" for remark in decisions.remarks]),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    lines = ["\n".join([f"## {title}", "", *of_one]) for title, of_one in sections(decisions).items()]
+    return "\n\n".join(lines) + "\n"
 
 
-def _section(title: str, lines: Sequence[str]) -> str:
-    return "\n".join([f"## {title}", "", *lines]) if lines else ""
+def sections(decisions: Decisions) -> dict[str, list[str]]:
+    """Lines of Markdown by title, in the order in which they are read."""
+    found = {
+        "Verdicts": _verdicts(decisions),
+        "Equivalence": equivalence_lines(decisions.equivalence),
+        "Requirements": _requirements(decisions.requirements),
+        "Capacity under the limits": _capacities(decisions.capacities),
+        "Attribution": _attribution(decisions.attribution),
+        "Where the time went": breakdown_lines(decisions.breakdown),
+        "Curves": _curves(decisions.curves),
+        "Cost": _costs(decisions.costs),
+        "Lives": _lives(decisions.scatter),
+        "To know": [f"- {remark}" for remark in decisions.remarks],
+    }
+    return {title: lines for title, lines in found.items() if lines}
 
 
 def _table(columns: str, rows: Sequence[Sequence[str]]) -> list[str]:
@@ -89,13 +91,13 @@ def _comparison(c: Comparison) -> list[str]:
         _bounds(c.ratio, 3),
         number(c.p_holm, 3),
         c.verdict,
-        _further(c.further) if c.verdict == "undecided" else "-",
+        further_text(c.further) if c.verdict == "undecided" else "-",
         _slope(c.position, c.position_p) + (" in the model" if c.with_position else ""),
         _slope(c.drift, c.drift_p),
     ]
 
 
-def _further(further: Further | None) -> str:
+def further_text(further: Further | None) -> str:
     if further is None:
         return "hundreds"
     if further.most is None:

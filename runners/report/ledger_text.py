@@ -30,11 +30,7 @@ def _table(rows: Sequence[ComparedRow]) -> str:
 
 def _line(row: ComparedRow, contenders: Sequence[str]) -> list[str]:
     values = [row.values.get(contender) for contender in contenders]
-    return [row.name, row.state, *("-" if value is None else _cell(value) for value in values), _cell(row.note or "-")]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return [row.name, row.state, *("-" if value is None else value for value in values), row.note or "-"]
 
 
 def ledger_json(rows: Sequence[ComparedRow]) -> str:
