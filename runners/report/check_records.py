@@ -116,7 +116,11 @@ def _cell(cell: CellRecord) -> Iterator[str]:
     if summary.requests_done + summary.requests_failed != summary.requests_due:
         done, failed = summary.requests_done, summary.requests_failed
         yield f"{where}: {done} done and {failed} failed of {summary.requests_due} due"
-    shares = {"cache_hit_rate": summary.cache_hit_rate, "acceptance_rate": summary.acceptance_rate}
+    shares = {
+        "cache_hit_rate": summary.cache_hit_rate,
+        "cache_expected": summary.cache_expected,
+        "acceptance_rate": summary.acceptance_rate,
+    }
     for name, share in {**shares, "goodput": summary.goodput}.items():
         if share is not None and not 0 <= share <= 1:
             yield f"{where}: {name} is {share}, a share lies between 0 and 1"
