@@ -7,6 +7,7 @@ Its metrics page has the cache's settings, its log two lines of others: `Initial
 that second line by a line of its own.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -118,10 +119,17 @@ def _speculation(log: str) -> str | None:
 
 
 def _kv_tokens(cache: Mapping[str, str]) -> str | None:
-    """`kv_cache_size_tokens` where the release says it, else blocks times their size."""
-    if "kv_cache_size_tokens" in cache:
-        return cache["kv_cache_size_tokens"]
-    blocks, size = cache.get("num_gpu_blocks"), cache.get("block_size")
-    if blocks is None or size is None or not (blocks.isdigit() and size.isdigit()):
-        return None
-    return str(int(blocks) * int(size))
+    """Blocks times their size. `kv_cache_size_tokens`, where a release says it, is how many requests of maximal length
+    fit, times that length: less, where a request does not fill its last block (vllm/v1/core/kv_cache_utils.py of
+    0.32.0). It counts where a request takes more blocks than its tokens fill, as in models of several cache groups."""
+    said, blocks, size = (_whole(cache.get(name)) for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size"))
+    if blocks is None or size is None:
+        return None if said is None else str(said)
+    requests = float(cache.get("kv_cache_max_concurrency") or 0)
+    if said and requests and round(blocks / requests) > math.ceil(round(said / requests) / size):
+        return str(said)
+    return str(blocks * size)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

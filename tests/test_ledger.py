@@ -9,6 +9,7 @@ import pytest
 
 from engines import vllm_ledger
 from engines.ledger_rows import plain, same
+from engines.prometheus import Sample
 from runners.report.decisions import decide_run
 from runners.report.ledger import ComparedRow, forbidding, ledger_of, remedy
 from runners.report.ledger_text import ledger_json, ledger_markdown
@@ -226,3 +227,20 @@ def test_vllm_embedded_says_the_same_by_a_line_of_ours() -> None:
 def test_without_a_line_nothing_is_known() -> None:
     assert set(vllm_said("").values()) == {None, "0.32.0"}
     assert vllm_ledger.loaded("", renders=True).sampling_defaults is None
+
+
+@pytest.mark.parametrize(
+    ("said", "requests", "tokens"),
+    [
+        ("4096", "16.0", "4096"),  # requests of 256 tokens: two blocks of 128 each
+        ("3072", "16.0", "4096"),  # of 192 tokens: two blocks too, the second half empty
+        ("2048", "8.0", "2048"),  # of 256 tokens in two groups: four blocks
+        (None, None, "4096"),  # 0.20.2
+    ],
+)
+def test_vllm_capacity_is_of_blocks_and_not_of_requests(said: str | None, requests: str | None, tokens: str) -> None:
+    labels = {"num_gpu_blocks": "32", "block_size": "128"}
+    if said and requests:
+        labels |= {"kv_cache_size_tokens": said, "kv_cache_max_concurrency": requests}
+    rows = vllm_ledger.ledger((Sample("vllm:cache_config_info", labels, 1.0),), "", None)
+    assert next(row.value for row in rows if row.name == "KV capacity (tokens)") == tokens
