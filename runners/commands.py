@@ -72,7 +72,7 @@ def run_compare(
     print(as_markdown(rows))
     print(decisions_markdown(decisions))
     print(_client_check(run, folder))
-    print(f"The record lies in {folder}")
+    print(f"The record lies in {folder}; `bakeoff report {folder}` makes a page of it")
 
 
 def _client_check(run: Run, folder: Path) -> str:

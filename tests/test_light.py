@@ -173,6 +173,17 @@ def test_the_ledger_is_read_back_and_special_tokens_agree(compared: Path) -> Non
         assert life["canary"]["error"] is None
 
 
+def test_what_is_given_away_of_a_real_run(compared: Path) -> None:
+    """Bundle, check and report; no home folder in the bundle's report."""
+    for arguments in (("bundle", "out", "--out", "b.zip"), ("check", "b.zip"), ("report", "b.zip", "--out", "r.html")):
+        done = bakeoff(*arguments, folder=compared)
+        assert done.returncode == 0, done.stdout + done.stderr
+    text = (compared / "r.html").read_text()
+    assert '<section id="verdicts"' in text
+    assert "redacted-home-1/" in text
+    assert f"{Path.home()}/" not in text
+
+
 def test_nothing_is_left(compared: Path) -> None:
     assert compared.exists()
     assert all(ports.is_free(port) for port in (PORT, PORT + 1, PORT + 2))

@@ -33,32 +33,22 @@ def _breakdown(workload: str, found: Sequence[Breakdown]) -> Figure:
     import altair as alt
 
     rows = [
-        {
-            "bar": f"{b.contender} at {Level(b.level_kind, b.level)}",
-            "layer": layer,
-            "order": LAYERS.index(layer),
-            "ms": 1e3 * seconds,
-        }
+        {"bar": _bar(b), "layer": layer, "order": LAYERS.index(layer), "ms": 1e3 * seconds}
         for b in found
         for layer, seconds in zip(LAYERS, _seconds(b), strict=True)
     ]
-    bars = list(dict.fromkeys(str(row["bar"]) for row in rows))
-    colour = alt.Color(
-        "layer:N", scale=alt.Scale(domain=list(LAYERS), range=list(LAYER_COLOURS)), legend=alt.Legend(title=None)
-    )
+    bars = [_bar(b) for b in found]
+    scale = alt.Scale(domain=list(LAYERS), range=list(LAYER_COLOURS))
     drawn = (
         chart(rows)
         .mark_bar()
         .encode(
             x=alt.X("ms:Q", title="ms of an average request", stack="zero"),
             y=alt.Y("bar:N", title=None, sort=bars),
-            color=colour,
+            color=alt.Color("layer:N", scale=scale, legend=alt.Legend(title=None)),
             order="order:Q",
-            tooltip=["bar:N", "layer:N", "ms:Q"],
         )
     )
-    spec = spec_of(drawn)
-    spec["height"] = {"step": 26}
     numbers = tuple(
         (
             b.contender,
@@ -68,16 +58,19 @@ def _breakdown(workload: str, found: Sequence[Breakdown]) -> Figure:
         )
         for b in found
     )
+    columns = ("contender", "load", "front end ms", "queue ms", "prefill ms", "decode ms", "in all ms", "by")
     return Figure(
         id=f"breakdown-{workload}-{found[0].level_kind}",
         title=f"{workload}: where the time of a request went",
         caption="Queue, prefill and decode are the engine's own; the front end is what the client saw beyond them.",
         alt=f"{len(bars)} bars in four layers; the table behind has their lengths.",
-        spec=spec,
-        numbers=Grid(
-            ("contender", "load", "front end ms", "queue ms", "prefill ms", "decode ms", "in all ms", "by"), numbers, ()
-        ),
+        spec=spec_of(drawn) | {"height": {"step": 26}},
+        numbers=Grid(columns, numbers, ()),
     )
+
+
+def _bar(found: Breakdown) -> str:
+    return f"{found.contender} at {Level(found.level_kind, found.level)}"
 
 
 def _seconds(found: Breakdown) -> tuple[float, ...]:
@@ -133,24 +126,7 @@ def acceptance(cells: Sequence[CellRecord], contenders: Sequence[str]) -> list[F
     """Share of drafts whose first, second ... token was accepted: means over blocks and loads."""
     import altair as alt
 
-    rows = []
-    for workload, contender in dict.fromkeys((c.workload, c.contender) for c in cells):
-        told = [
-            c.summary.acceptance_by_position
-            for c in cells
-            if (c.workload, c.contender) == (workload, contender) and c.summary.acceptance_by_position
-        ]
-        length = min((len(of_one) for of_one in told), default=0)
-        rows += [
-            {
-                "contender": contender,
-                "workload": workload,
-                "series": f"{contender} in {workload}",
-                "position": position + 1,
-                "share": fmean(of_one[position] for of_one in told),
-            }
-            for position in range(length)
-        ]
+    rows = [row for w, c in dict.fromkeys((x.workload, x.contender) for x in cells) for row in _accepted(cells, w, c)]
     if not rows:
         return []
     x = alt.X("position:O", title="position in the draft", axis=alt.Axis(labelAngle=0))
@@ -172,6 +148,22 @@ def acceptance(cells: Sequence[CellRecord], contenders: Sequence[str]) -> list[F
             spec=spec_of(layers),
             numbers=Grid(("contender", "workload", "position", "accepted"), numbers, ()),
         )
+    ]
+
+
+def _accepted(cells: Sequence[CellRecord], workload: str, contender: str) -> list[dict[str, str | int | float]]:
+    """By position, as far as every cell goes."""
+    mine = [c.summary.acceptance_by_position for c in cells if (c.workload, c.contender) == (workload, contender)]
+    told = [of_one for of_one in mine if of_one]
+    return [
+        {
+            "contender": contender,
+            "workload": workload,
+            "series": f"{contender} in {workload}",
+            "position": position + 1,
+            "share": fmean(of_one[position] for of_one in told),
+        }
+        for position in range(min((len(of_one) for of_one in told), default=0))
     ]
 
 
