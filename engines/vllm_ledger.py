@@ -104,8 +104,8 @@ def _scheduling(log: str, told: str) -> LedgerRow:
     resolved = logged(log, r"Asynchronous scheduling is (\w+)")
     if resolved is not None:
         return LedgerRow(rows.ASYNC_SCHEDULING, resolved, "log: Asynchronous scheduling", RowKind.MUST_MATCH)
-    argument = _argument(log, "async_scheduling")
-    sure = told == EMBEDDED_LINE or (argument or "").lower() == "false"
+    argument = {"false": rows.OFF, "true": "on"}.get((_argument(log, "async_scheduling") or "").lower())
+    sure = told == EMBEDDED_LINE or argument == rows.OFF
     return LedgerRow(rows.ASYNC_SCHEDULING, argument if sure else None, told, RowKind.MUST_MATCH)
 
 

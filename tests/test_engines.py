@@ -170,7 +170,8 @@ def test_vllm_is_scheduled_as_said() -> None:
     resolved = "INFO 11-30 08:00:00 [vllm.py:840] Asynchronous scheduling is disabled.\n"
     for log, value in (
         (resolved, "disabled"),
-        ("non-default args: {'seed': 0, 'async_scheduling': False}", "False"),
+        ("non-default args: {'seed': 0, 'async_scheduling': False}", "off"),
+        ('engine vllm settings {"seed": 0, "async_scheduling": true}', "on"),
         ("non-default args: {'seed': 0, 'async_scheduling': True}", None),
         ("non-default args: {'seed': 0}", None),
     ):
