@@ -20,6 +20,7 @@ from typing import Final
 from runners.report.bundle_record import MANIFEST, SUMS, BundleError, BundleRecord
 from runners.report.opened import read_results
 from runners.report.redact import Redactor
+from runners.report.schemas import words_of_records
 
 MOST_TEXT: Final = 256 * 2**20
 """Bytes of a text file that is still looked through; a longer one is left out."""
@@ -28,13 +29,14 @@ EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def write_bundle(folder: Path, out: Path, by: str | None) -> BundleRecord:
-    """Make the archive; never over another file. Raises BundleError and what `read_results` raises."""
+    """Make the archive; never over another file, and only one that can be read back. Raises BundleError and what
+    `read_results` raises."""
     if out.exists():
         raise BundleError(f"{out} exists; bundles are never overwritten: choose another --out")
     if not folder.is_dir():
         raise BundleError(f"{folder} is no folder; a bundle is made of a results folder")
     read_results(folder)
-    redactor = Redactor(_own_names(), [str(Path.home())])
+    redactor = Redactor(_own_names(), [str(Path.home())], words_of_records())
     left_out: dict[str, str] = {}
     paths = list(_files(folder, left_out))
     for path in paths:
@@ -51,6 +53,7 @@ def write_bundle(folder: Path, out: Path, by: str | None) -> BundleRecord:
             _add(archive, sums, MANIFEST, (record.model_dump_json(indent=2) + "\n").encode())
             listed = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
             _add(archive, {}, SUMS, listed.encode())
+        read_results(part)
         part.rename(out)
     finally:
         part.unlink(missing_ok=True)

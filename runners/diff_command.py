@@ -13,6 +13,7 @@ from runners.report.blocks import asked_differently, read_run, without_excluded
 from runners.report.compare import ALPHA
 from runners.report.decisions_text import comparisons_table
 from runners.report.record import CellRecord, Run
+from runners.report.unpack import opened
 from runners.report.verdicts import Comparison, by_primary_metric, judge_pairs
 from runners.results import changed, environment_of, told
 
@@ -32,7 +33,8 @@ def run_diff(before: Path, after: Path, form: str, *, across_environments: bool)
     differing = changed(_plan(runs[0].config), _plan(runs[1].config))
     if differing:
         raise DiffError(f"{before} and {after} are runs of different plans: {told(differing)}")
-    environments = changed(environment_of(before), environment_of(after))
+    with opened(before) as old, opened(after) as new:
+        environments = changed(environment_of(old), environment_of(new))
     if environments and not across_environments:
         raise DiffError(
             f"{before} and {after} ran in different environments: {told(environments)}; "

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from runners.bundle import write_bundle
+from runners.diff_command import run_diff
 from runners.errors import MendableError
 from runners.report.blocks import NoResultsError, read_run
 from runners.report.bundle_record import MANIFEST, SUMS, BundleError
@@ -121,6 +122,12 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert Redactor(["gpu07"])(text) == text
 
 
+def test_a_user_whose_name_is_a_word_of_records_spoils_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "block")
+    write_bundle(folder, folder.parent / "b.zip", None)
+    assert tabulate(read_run(folder.parent / "b.zip")) == tabulate(read_run(folder))
+
+
 def test_equal_secrets_stay_equal_and_others_differ() -> None:
     redactor = Redactor()
     first, again, other = (redactor(f"at {host}:80") for host in ("a.corp", "a.corp", "b.corp"))
@@ -132,6 +139,7 @@ def test_equal_secrets_stay_equal_and_others_differ() -> None:
 def test_a_bundle_is_read_as_its_folder(folder: Path) -> None:
     write_bundle(folder, folder.parent / "b.zip", None)
     assert tabulate(read_run(folder.parent / "b.zip")) == tabulate(read_run(folder))
+    assert not run_diff(folder, folder.parent / "b.zip", "md", across_environments=False)
     command = [sys.executable, "-m", "runners", "table", str(folder.parent / "b.zip"), "--publish", "--format", "csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ an unpublished product's name in a prompt, stays: a bundle is to be looked throu
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 PUBLIC_HOSTS: Final = frozenset(
@@ -59,12 +59,13 @@ class Redactor:
     """Redacts text after text; the words that it puts in are the same in all of them.
 
     `names` are people's and hosts' names that are known beforehand; those of home folders are learnt on the way by
-    `learn`.
+    `learn`. A name that is one of the `kept` words stays: somebody who is called `block` is not found by it.
     """
 
-    def __init__(self, names: Iterable[str] = (), homes: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), homes: Iterable[str] = (), kept: Container[str] = ()) -> None:
         self._words: dict[tuple[str, str], str] = {}
-        self._names = {name for name in names if _telling(name)}
+        self._kept = kept
+        self._names = {name for name in names if self._telling(name)}
         self._homes = sorted((home for home in homes if home.count("/") > 1), key=len, reverse=True)
 
     @property
@@ -74,7 +75,7 @@ class Redactor:
 
     def learn(self, text: str) -> None:
         """Note whose home folders a text names."""
-        self._names |= {m["name"] for m in HOME.finditer(text) if m["name"] and _telling(m["name"])}
+        self._names |= {m["name"] for m in HOME.finditer(text) if m["name"] and self._telling(m["name"])}
 
     def __call__(self, text: str) -> str:
         """The text without its secrets. A text that was redacted before is not changed."""
@@ -93,6 +94,11 @@ class Redactor:
         for name in sorted(self._names, key=len, reverse=True):
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", self._name, text)
         return text
+
+    def _telling(self, name: str) -> bool:
+        """Not a word that occurs anyway."""
+        common = name.lower() in COMMON_NAMES or name in self._kept
+        return len(name) > 2 and not common and not name.isdigit()
 
     def _word(self, kind: str, secret: str) -> str:
         number = 1 + sum(known == kind for known, _ in self._words)
@@ -120,11 +126,6 @@ class Redactor:
         if _public(match["host"]) or match["host"].startswith("redacted-"):
             return match[0]
         return match[0].replace(match["host"], self._word("host", match["host"].lower()), 1)
-
-
-def _telling(name: str) -> bool:
-    """A name that tells something, and not a word that occurs anyway."""
-    return len(name) > 2 and name.lower() not in COMMON_NAMES and not name.isdigit()
 
 
 def _public(host: str) -> bool:

@@ -2,6 +2,7 @@
 """Which kind of record each file of a results folder is, and the JSON schemas of all kinds."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -46,6 +47,11 @@ def kind_of(name: str) -> str | None:
     path = PurePosixPath(name)
     fitting = (k for pattern, k in PATTERNS if len(path.parts) == pattern.count("/") + 1 and path.match(pattern))
     return next(fitting, None)
+
+
+def words_of_records() -> frozenset[str]:
+    """Every word that a record is built of: keys, and the values that have a fixed set."""
+    return frozenset(re.findall(r"[A-Za-z0-9_.-]+", " ".join(schema_texts().values())))
 
 
 def schema_texts() -> dict[str, str]:
