@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.bundle import write_bundle
-from runners.report.opened import read_results
+from runners.config import Bakeoff
+from runners.report.decisions import decide_run
+from runners.report.headlines import headlines, sentences
+from runners.report.opened import Results, read_results
 from runners.report.published import published_rows
 from runners.report.published_notes import notes
 from runners.report.published_text import published_csv, published_markdown
@@ -17,11 +20,16 @@ def print_published(folder: Path, form: str, by: str | None, accepted: Sequence[
     results = read_results(folder, accepted)
     rows, told = published_rows(results), notes(results, by)
     if form == "md":
-        print(published_markdown(results.run.config["name"], rows, told), end="")
+        print(published_markdown(results.run.config["name"], _lead(results), rows, told), end="")
     elif form == "csv":
         print(published_csv(rows, told), end="")
     else:
         raise ResultsError(f"--format {form}: a published table is md or csv")
+
+
+def _lead(results: Results) -> list[str]:
+    bakeoff = Bakeoff.model_validate(results.run.config)
+    return sentences(headlines(decide_run(results.run), bakeoff))
 
 
 def make_bundle(folder: Path, out: Path | None, by: str | None) -> None:

@@ -110,7 +110,8 @@ def test_a_row_by_hand(results: Results) -> None:
 
 def test_markdown_has_each_part_and_numbers_its_notes(results: Results) -> None:
     told = notes(results, "The lab")
-    text = published_markdown("a run", published_rows(results), told)
+    text = published_markdown("a run", ["b is faster."], published_rows(results), told)
+    assert text.startswith("# a run\n\n- b is faster.\n\n## Verdicts\n")
     for part in PARTS:
         assert f"## {part.title}" in text
     assert "| w | 1 | b | 1.50 [1.50, 1.50] | 0.000 | faster by 50.0% | - | 2.1 x | 0.00 | demo; " in text
@@ -142,7 +143,7 @@ def test_an_engine_clock_is_marked(results: Results) -> None:
     timed = replace(results, run=results.run.model_copy(update={"cells": cells}))
     found = notes(timed)
     number = 1 + [note.key for note in found].index("clock")
-    assert f"engine clock TTFT p50 ms ({number})" in published_markdown("t", published_rows(timed), found)
+    assert f"engine clock TTFT p50 ms ({number})" in published_markdown("t", [], published_rows(timed), found)
 
 
 def test_csv_reads_back(results: Results) -> None:

@@ -18,6 +18,7 @@ from runners.report.limits import overall
 from runners.report.verdicts import Comparison
 
 State = Literal["faster", "slower", "equal", "undecided", "no verdict"]
+SMALLEST_MARGIN: Final = 0.0005
 METRICS: Final = {"output_tokens_per_s": "output tokens per second", "ttft_visible_p95_s": "time to first token (p95)"}
 
 
@@ -37,6 +38,11 @@ class Headline:
 def headlines(decisions: Decisions, bakeoff: Bakeoff) -> tuple[Headline, ...]:
     """One for each declared comparison, in the order of the config."""
     return tuple(_headline(c, decisions, bakeoff) for c in decisions.comparisons if c.level is None)
+
+
+def sentences(found: Sequence[Headline]) -> list[str]:
+    """Each with its interval, and why it may not stand for long."""
+    return [f"{h.sentence} {dict(h.facts).get('Interval', 'No block has both figures')}." for h in found]
 
 
 def state_of(comparison: Comparison) -> State:
@@ -160,7 +166,7 @@ def _change(c: Comparison, decisions: Decisions, bakeoff: Bakeoff) -> str:
         found.append(f"further blocks ({further_text(c.further)} more, were the ratio what it looks like)")
     if c.ratio is not None and c.ratio.low is not None and c.ratio.high is not None:
         widest = max(abs(math.log(c.ratio.low)), abs(math.log(c.ratio.high)))
-        if state == "equal":
+        if state == "equal" and widest > SMALLEST_MARGIN:
             found.append(f"a margin below {math.expm1(widest):.1%}")
         elif state in ("faster", "slower"):
             found.append(f"a margin of {math.expm1(widest):.1%} or more, at which this counts as equal")

@@ -196,10 +196,11 @@ def rows_of(part: Part, rows: Sequence[Row]) -> Sequence[Row]:
     return [row for row in rows if row["verdict"] != UNSUPPORTED or part is VERDICTS]
 
 
-def published_markdown(title: str, rows: Sequence[Row], notes: Sequence[Note]) -> str:
-    """Verdicts first, then speed, what it took, and what ran. Numbers in headings are those of the notes."""
+def published_markdown(title: str, lead: Sequence[str], rows: Sequence[Row], notes: Sequence[Note]) -> str:
+    """What was declared ahead in sentences, then verdicts, speed, what it took, and what ran. Numbers in headings are
+    those of the notes."""
     number_of = {note.key: index for index, note in enumerate(notes, start=1)}
-    lines = [f"# {title}"]
+    lines = [f"# {title}", "", *(f"- {sentence}" for sentence in lead)]
     for part in PARTS:
         headings = [_heading(column, number_of) for column in part.columns]
         cells = [[column.text(row) for column in part.columns] for row in rows_of(part, rows)]
