@@ -34,14 +34,14 @@ from tests.test_records import TRACES
 SECRETS = (
     *("hf_AbCdEfGhIjKlMnOpQrStUv", "sk-proj-0123456789abcdefXYZ", "ghp_0123456789abcdefghij0123456789abcdef"),
     *("correct-horse-battery", "AKIAABCDEFGHIJKLMNOP", "vllm-lab.corp.internal", "10.17.3.44", "mzimmer"),
-    *("models.secretcompany.com", "m.zimmer@secretcompany.com", "gpu07", "registry.secretcompany.com"),
+    *("models.secretcompany.com", "m.zimmer@secretcompany.com", "gpu07", "registry.secretcompany.com", "hunter2"),
 )
 PLANTED = (
     "HF_TOKEN=hf_AbCdEfGhIjKlMnOpQrStUv OPENAI_API_KEY: sk-proj-0123456789abcdefXYZ "
     "see https://mzimmer:correct-horse-battery@models.secretcompany.com/llama?x=1 and http://10.17.3.44:8080/v1, "
     "ghp_0123456789abcdefghij0123456789abcdef AWS AKIAABCDEFGHIJKLMNOP on vllm-lab.corp.internal host gpu07 "
     "by mzimmer in /home/mzimmer/models and /Users/mzimmer, m.zimmer@secretcompany.com, "
-    "image registry.secretcompany.com/llm/vllm:1.2 --password correct-horse-battery"
+    "image registry.secretcompany.com/llm/vllm:1.2 --password correct-horse-battery, db_password: hunter2"
 )
 HARMLESS = (
     *(
@@ -49,6 +49,7 @@ HARMLESS = (
         "--tokenizer /models/demo --max-num-batched-tokens 8192",
     ),
     *("https://huggingface.co/meta-llama/Llama", "http://127.0.0.1:18100/v1", "nvcr.io/nvidia/tritonserver:26.07-py3"),
+    *("prompt token processing took 3 ms", "per-token latency distribution", "max_token=18 --max-new-tokens 12345"),
     *("<|endoftext|> pad_token: null eos_token_id=2", "1.2.3.4.5 0.085 / 10.171", "tick_tokens vllm 0.20.2"),
 )
 

@@ -28,12 +28,14 @@ KNOWN_TOKENS: Final = re.compile(
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
 PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+TELLTALE: Final = r"(?:token|secret|passw(?:or)?d|passphrase|api_?-?key|access_?-?key|private_?-?key|credentials?|auth)"
+VALUE: Final = r"""(?P<value>[^\s"'\\,;&}\]{\[<>()]{4,})"""
 NAMED_SECRET: Final = re.compile(
-    r"""(?P<key>(?<![A-Za-z0-9])[\w.-]*(?:token|secret|passw(?:or)?d|passphrase|api_?-?key|access_?-?key|private_?-?key"""
-    r"""|credentials?|auth)\\?["']?\s*(?:[:=,]\s*|\s)\\?["']?)(?P<value>[^\s"'\\,;&}\]{\[<>()]{8,})""",
-    re.IGNORECASE,
+    rf"""(?P<key>(?<![A-Za-z0-9])[\w.-]*{TELLTALE}\\?["']?\s*[:=]\s*\\?["']?){VALUE}""", re.IGNORECASE
 )
-"""A value behind a key that names a secret, in YAML, JSON, an environment, a query, or an argv."""
+"""A value behind a key that names a secret, in YAML, JSON, an environment or a query."""
+SECRET_OPTION: Final = re.compile(rf"""(?P<key>--[\w-]*{TELLTALE}\\?["']?[\s,=]+\\?["']?){VALUE}""", re.IGNORECASE)
+"""The same behind an option, in a command line or in an argv."""
 BEARER: Final = re.compile(r"(?P<key>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9+/._~=-]{8,})")
 URL: Final = re.compile(
     r"""(?P<scheme>\b[a-z][a-z0-9+.-]{1,15}://)(?P<user>[^\s/@"'\\<>]+@)?(?P<host>\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)"""
@@ -84,6 +86,7 @@ class Redactor:
         text = URL.sub(self._url, text)
         text = BEARER.sub(self._named, text)
         text = NAMED_SECRET.sub(self._named, text)
+        text = SECRET_OPTION.sub(self._named, text)
         text = IMAGE.sub(self._image, text)
         text = MAIL.sub(lambda m: self._word("mail", m[0]), text)
         for home in self._homes:
