@@ -117,9 +117,12 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_prompts(path: Path) -> None:
-    """All start alike, for more than a block of 32 tokens."""
-    opening = " ".join(["this is how every one of these questions starts"] * 6)
-    lines = [{"prompt": f"{opening}, number {n} of them: {n * 7919}", "max_tokens": 8} for n in range(150)]
+    """All start alike, for more than a block of 32 tokens, and go on by themselves for more than one."""
+    opening = " ".join(["this is how every one of these questions starts"] * 5)
+    lines = [
+        {"prompt": f"{opening}, number {n}: {' '.join(str(n * k) for k in range(7000, 7024))}", "max_tokens": 6 + n % 5}
+        for n in range(150)
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -132,7 +135,7 @@ def check_hits(folder: Path, contender: str) -> None:
     assert cell(folder, contender, "cold")["cache_hit_rate"] == 0
     assert 0.5 * 64 / 140 < cell(folder, contender, "some")["cache_expected"] < 0.5 * 64 / 110
     assert 0.3 < cell(folder, contender, "turns")["cache_expected"] < 0.7
-    assert cell(folder, contender, "own")["cache_expected"] > 0.4
+    assert cell(folder, contender, "own")["cache_expected"] > 0.3
     leak = [flag for flag in cell(folder, contender, "again")["flags"] if flag["code"] == "cache leak"]
     assert len(leak) == 1
     assert leak[0]["no_verdict"]
