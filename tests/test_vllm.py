@@ -16,6 +16,9 @@ from runners.demo_checkpoint import make_demo_checkpoint
 from runners.demo_shapes import SHAPES
 from runners.environments import ensure, recipes
 from runners.preflight import machine_complaints
+from runners.report.blocks import read_run
+from runners.report.breakdown import breakdown
+from runners.report.equivalence import equivalence_of
 from runners.report.ledger import ComparedRow
 from runners.session import open_session
 from tests.staged import Change, compared, rows_of, with_flags
@@ -114,6 +117,7 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("direct", "triton"):
         check_hits(tmp_path, name)
+    check_answers_and_times(tmp_path)
 
 
 def write_prompts(path: Path) -> None:
@@ -149,6 +153,20 @@ def cell(folder: Path, contender: str, workload: str) -> dict[str, Any]:
     path = folder / "out" / "lives" / f"b01-{contender}" / f"{workload}-c2.json"
     summary: dict[str, Any] = json.loads(path.read_text("utf-8"))["summary"]
     return summary
+
+
+def check_answers_and_times(folder: Path) -> None:
+    """One engine, directly and behind Triton: the same answers, and each request tells where its time went."""
+    run = read_run(folder / "out")
+    triton = equivalence_of(run)[1]
+    assert triton.agreed is not None
+    assert (triton.prompts, triton.agreed > 0.9, triton.length_ratio) == (16, True, 1.0)
+    assert (triton.passed, triton.reason[:24]) == (None, "one start of direct only")
+    found = breakdown(run)
+    assert [(b.contender, b.of) for b in found] == [("direct", "requests"), ("triton", "requests")] * 6
+    for one in found:
+        assert min(one.queue.mean_s, one.prefill.mean_s, one.decode.mean_s, one.front_end.mean_s) > 0
+        assert one.to_first_s is not None and one.to_first_s > 0
 
 
 def ledger(folder: Path, contender: str) -> dict[str, str | None]:
