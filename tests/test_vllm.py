@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
         "max_num_batched_tokens": 512,
         "dtype": "float32",
         "block_size": 32,
-        "kv_cache_tokens": 4096,
+        "kv_cache_tokens": 16384,
         "cuda_graphs": False,
         "speculation": {"kind": "ngram", "tokens": 2},
     },
@@ -110,7 +110,7 @@ def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not [flag for flag in row["flags"] if "foreign traffic" in flag]
     ledgers = [ledger(tmp_path, name) for name in ("direct", "triton")]
     assert ledgers[0] == ledgers[1]
-    assert ledgers[0]["KV capacity (tokens)"] == "4096"
+    assert ledgers[0]["KV capacity (tokens)"] == "16384"
     assert ledgers[0]["weight dtype"] == "float32"
     assert ledgers[0]["prefix cache"] == "True"
     assert ledgers[0]["special tokens added"] == "0"
