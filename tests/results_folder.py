@@ -11,6 +11,7 @@ import yaml
 from engines.launch import Command, Launch
 from runners.report.record import (
     CellRecord,
+    Delays,
     LifeRecord,
     Looks,
     Unsupported,
@@ -25,6 +26,9 @@ from tests.test_records import TRACES, life, record
 
 RATES: Mapping[str, Sequence[float]] = {"a": (100.0, 104.0, 98.0, 102.0), "b": (150.0, 158.0, 146.0, 153.0)}
 """Tokens per second by contender and block, at both levels."""
+
+
+DELAYS = Delays(queue_s=0.1, prefill_s=0.2, decode_s=1.5, ttft_s=0.5, e2e_s=2.0)
 
 
 def make_folder(folder: Path, rates: Mapping[str, Sequence[float]] = RATES, **changes: Any) -> Path:
@@ -72,8 +76,11 @@ def _write_life(folder: Path, name: str, block: int, rate: float) -> None:
 
 
 def placed(cell: CellRecord, block: int) -> CellRecord:
-    """Contenders take turns at being first."""
-    return cell.model_copy(update={"position": 1 + (block + (cell.contender == "b")) % 2})
+    """Contenders take turns at being first; every figure that can be drawn is there."""
+    told = cell.summary.model_copy(
+        update={"delays": DELAYS, "cache_expected": 0.5, "acceptance_by_position": (0.9, 0.5)}
+    )
+    return cell.model_copy(update={"position": 1 + (block + (cell.contender == "b")) % 2, "summary": told})
 
 
 def life_of(cell: CellRecord) -> LifeRecord:

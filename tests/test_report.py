@@ -103,7 +103,10 @@ def test_plots_have_the_records_figures_in_them(folder: Path) -> None:
     text = made(folder)
     specs = dict(re.findall(r'<script type="application/json" id="spec-([^"]+)">(.*?)</script>', text, re.S))
     wanted = ("pareto-w-concurrency", "ttft-w-concurrency", "tpot-w-concurrency", "blocks-w-concurrency")
-    assert {*wanted, "distribution-w-c1", "distribution-w-c2"} == specs.keys()
+    inside = ("breakdown-w-concurrency", "cache", "acceptance")
+    assert {*wanted, *inside, "distribution-w-c1", "distribution-w-c2"} == specs.keys()
+    bars = values_of(json.loads(specs["breakdown-w-concurrency"]))
+    assert [bar["ms"] for bar in bars[:4]] == pytest.approx([200.0, 100.0, 200.0, 1500.0])
     pareto = json.loads(specs["pareto-w-concurrency"])
     values = values_of(pareto)
     assert [v["rate"] for v in values if (v["contender"], v["level"]) == ("a", 2)] == [

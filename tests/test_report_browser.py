@@ -38,12 +38,19 @@ def test_every_plot_is_drawn_and_nothing_is_wider_than_the_page(
 ) -> None:
     show(browser, report, scheme, width)
     plots = browser.find_elements(By.CSS_SELECTOR, ".plot")
-    assert len(plots) >= 5
+    assert len(plots) == 9
     for plot in plots:
         marks = plot.find_elements(By.CSS_SELECTOR, "svg .mark-symbol path, svg .mark-line path, svg .mark-rect path")
         assert marks, plot.get_attribute("data-spec")
         assert plot.find_element(By.CSS_SELECTOR, "svg").size["height"] > 100
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert console(browser) == []
+
+
+def test_one_block_is_drawn_without_intervals(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    make_report(make_folder(tmp_path / "one", {"a": (100.0,), "b": (150.0,)}), None, None, ())
+    show(browser, tmp_path / "one" / "report.html")
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".plot svg")) == 8
     assert console(browser) == []
 
 

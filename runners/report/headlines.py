@@ -179,7 +179,7 @@ def _change(c: Comparison, decisions: Decisions, bakeoff: Bakeoff) -> str:
             + ", ".join(f"{Level(x.level_kind, x.level or 0.0)} alone is {x.verdict}" for x in turned)
         )
     if decisions.blocks < FEWEST_BLOCKS:
-        found.append(f"a real run: {decisions.blocks} blocks are a demo")
+        found.append(f"more blocks: {decisions.blocks} of them, under {FEWEST_BLOCKS}, are a demo")
     found.append(
         "another release, checkpoint, load or machine"
         if bakeoff.checkpoint != "demo"

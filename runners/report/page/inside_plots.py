@@ -18,6 +18,7 @@ from runners.report.table import Row as TableRow
 LAYERS = ("front end", "engine queue", "prefill", "decode")
 LAYER_COLOURS = ("#8c8c8c", "#c08a00", "#2f7fc1", "#1f9e78")
 FEWEST_TO_SEE = 2
+BAR_HEIGHT, AXES_HEIGHT = 26, 70
 
 
 def time_breakdown(found: Sequence[Breakdown]) -> list[Figure]:
@@ -64,7 +65,7 @@ def _breakdown(workload: str, found: Sequence[Breakdown]) -> Figure:
         title=f"{workload}: where the time of a request went",
         caption="Queue, prefill and decode are the engine's own; the front end is what the client saw beyond them.",
         alt=f"{len(bars)} bars in four layers; the table behind has their lengths.",
-        spec=spec_of(drawn) | {"height": {"step": 26}},
+        spec=spec_of(drawn) | {"height": BAR_HEIGHT * len(bars) + AXES_HEIGHT},
         numbers=Grid(columns, numbers, ()),
     )
 

@@ -2,7 +2,6 @@
 """Plots of speed: throughput against a user's speed, latency against load, how TTFT is distributed."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from runners.config_workload import Level, LevelKind
@@ -22,16 +21,12 @@ SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 def pareto(points: Sequence[Point], contenders: Sequence[str]) -> list[Figure]:
     """One for each workload and kind of level with two points or more."""
     found = []
-    key = _key_of_point
-    for (workload, kind), group in groupby(sorted(points, key=key), key=key):
-        rows = [_point(p) for p in group if p.output_tokens_per_s_per_gpu and p.user_tokens_per_s]
+    for workload, kind in dict.fromkeys((p.workload, p.level_kind) for p in points):
+        here = [p for p in points if (p.workload, p.level_kind) == (workload, kind)]
+        rows = [_point(p) for p in here if p.output_tokens_per_s_per_gpu and p.user_tokens_per_s]
         if len(rows) > 1:
             found.append(_pareto(workload, kind, rows, contenders))
     return found
-
-
-def _key_of_point(p: Point) -> tuple[str, LevelKind]:
-    return p.workload, p.level_kind
 
 
 def _point(p: Point) -> dict[str, Any]:
@@ -62,9 +57,13 @@ def _pareto(workload: str, kind: LevelKind, rows: Sequence[Row], contenders: Seq
     y = alt.Y("rate:Q", title="output tokens/s per GPU", scale=alt.Scale(zero=True))
     colour = by_contender(contenders)
     base = chart(rows)
+    rule = base.mark_rule(opacity=0.45, strokeWidth=1.5)
+    bars = [
+        rule.encode(x="user_low:Q", x2="user_high:Q", y=y, color=colour),
+        rule.encode(y="rate_low:Q", y2="rate_high:Q", x=x, color=colour),
+    ]
     layers = alt.layer(
-        base.mark_rule(opacity=0.45, strokeWidth=1.5).encode(x="user_low:Q", x2="user_high:Q", y=y, color=colour),
-        base.mark_rule(opacity=0.45, strokeWidth=1.5).encode(y="rate_low:Q", y2="rate_high:Q", x=x, color=colour),
+        *(bars if any(row["rate_low"] is not None and row["user_low"] is not None for row in rows) else ()),
         base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, order="level:Q"),
         base.mark_point(size=70, filled=True).encode(
             x=x,
@@ -153,8 +152,9 @@ def _latency_figure(name: str, title: str, kind: LevelKind, rows: Sequence[Row],
         legend=alt.Legend(title=None),
     )
     base = chart(rows)
+    band = base.mark_area(opacity=0.15).encode(x=x, y="low:Q", y2="high:Q", color=colour, detail="series:N")
     layers = alt.layer(
-        base.mark_area(opacity=0.15).encode(x=x, y="low:Q", y2="high:Q", color=colour, detail="series:N"),
+        *([band] if any(row["low"] is not None for row in rows) else ()),
         base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash, detail="series:N"),
         base.mark_point(size=55, filled=True).encode(
             x=x, y=y, color=colour, shape=shaped(contenders), tooltip=["contender:N", "load:N", "percentile:N", "ms:Q"]
