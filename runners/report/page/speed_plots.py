@@ -172,14 +172,12 @@ def _latency_figure(name: str, title: str, kind: LevelKind, rows: Sequence[Row],
 
 
 def distribution_figures(found: Sequence[Distribution], contenders: Sequence[str]) -> list[Figure]:
-    """How TTFT is distributed, at the lowest, the middle and the highest load of each workload."""
-    figures = []
-    for workload, kind in dict.fromkeys((d.workload, d.level_kind) for d in found):
-        here = [d for d in found if (d.workload, d.level_kind) == (workload, kind)]
-        levels = sorted({d.level for d in here})
-        for level in sorted({levels[0], levels[len(levels) // 2], levels[-1]}):
-            figures.append(_distribution([d for d in here if d.level == level], contenders))
-    return figures
+    """How TTFT is distributed, one for each workload and load, loads ascending."""
+    places = dict.fromkeys((d.workload, d.level_kind, d.level) for d in found)
+    workloads = [workload for workload, *_ in places]
+    ordered = sorted(places, key=lambda place: (workloads.index(place[0]), place[1], place[2]))
+    of_place = ([d for d in found if (d.workload, d.level_kind, d.level) == place] for place in ordered)
+    return [_distribution(of_one, contenders) for of_one in of_place]
 
 
 def _distribution(found: Sequence[Distribution], contenders: Sequence[str]) -> Figure:

@@ -4,6 +4,7 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from runners.config_workload import Level
@@ -34,7 +35,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def numeric(self) -> tuple[bool, ...]:
         """By column: some cell has a value."""
         return tuple(any(row[i].value is not None for row in self.rows) for i in range(len(self.columns)))
