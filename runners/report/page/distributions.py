@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runners.config_workload import LevelKind
 from runners.report.record import CellRecord, Run
@@ -86,10 +86,17 @@ def _ttft_s(path: Path) -> "NDArray[np.float64] | None":
         table = pq.ParquetFile(path).read(columns=["due_s", "visible_s", "error"])
     except (pa.ArrowException, OSError):
         return None
-    done = pc.is_null(table["error"])
-    times = pc.if_else(done, pc.subtract(table["visible_s"], table["due_s"]), math.inf)
-    column = pc.fill_null(times, math.inf).combine_chunks()
-    return np.frombuffer(column.buffers()[1], np.float64, len(column), 8 * column.offset)
+    lost = pc.or_(pc.is_valid(table["error"]), pc.is_null(table["visible_s"]))
+    took_s = _plain(table["visible_s"], np.float64) - _plain(table["due_s"], np.float64)
+    return np.where(_plain(pc.cast(lost, pa.uint8()), np.uint8), math.inf, took_s)
+
+
+def _plain(column: Any, kind: type[Any]) -> "NDArray[Any]":
+    """A column's values; what stands where one is null means nothing. Arrow's own way would import pandas."""
+    import numpy as np
+
+    array = column.combine_chunks()
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * np.dtype(kind).itemsize)
 
 
 def _distribution(
