@@ -38,17 +38,21 @@ def compare(
     most_blocks: Annotated[int | None, typer.Option(min=2, help="With --until-decided: the last look.")] = None,
     most_hours: Annotated[float | None, typer.Option(min=0, help="With --until-decided.")] = None,
     most_cost: Annotated[float | None, typer.Option(min=0, help="With --until-decided, by price_per_gpu_hour.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a measurement that this node is busy with.")] = False,
 ) -> None:
     """Run a comparison, write its records, print table and verdicts."""
     from runners.commands import run_compare
     from runners.looks import Caps
+    from runners.node_lock import node_held
     from runners.results import ResultsError
 
     with _refusals():
         caps = _caps(most_blocks, most_hours, most_cost, until_decided=until_decided)
         if caps and next_blocks:
             raise ResultsError("--next-blocks runs what is planned; with --until-decided use --most-blocks")
-        run_compare(config, out, Caps(*caps) if caps else None, next_blocks, resume=resume, say=_say())
+        say = _say()
+        with node_held(str(config or "the demo"), say, wait=wait):
+            run_compare(config, out, Caps(*caps) if caps else None, next_blocks, resume=resume, say=say)
 
 
 def _caps(
@@ -76,8 +80,9 @@ def plan(config: Path, engine: Contender = None) -> None:
 def verify(config: Path, engine: Contender = None) -> None:
     """Start each contender, ask it what it is, send one request, stop it."""
     from runners.commands import run_verify
+    from runners.node_lock import node_held
 
-    with _refusals():
+    with _refusals(), node_held(f"{config} (verify)", _say()):
         run_verify(config, engine, say=_say())
 
 
