@@ -11,13 +11,13 @@ from runners.bakeoff import bake, missing_blocks, transport_to, verified_server
 from runners.cells import Life, expand
 from runners.config import ConfigError, config_text
 from runners.declared import knob_warnings
-from runners.environments import MakeError, Say, made, recipes
+from runners.engine_places import engine_places
+from runners.environments import MakeError, Say, recipes
 from runners.gpu import gpus
 from runners.live_view import shown
 from runners.looks import Caps, bake_until_decided, check_caps, plan_looks
 from runners.places import shipped_configs
 from runners.plan_text import plan_text
-from runners.preflight import environment_complaints, machine_complaints
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run, decisions_json
 from runners.report.decisions_text import decisions_markdown
@@ -196,18 +196,11 @@ def print_gate(folder: Path, form: str) -> None:
 
 def print_engines() -> None:
     """`bakeoff engines`."""
-    from engines.registry import known_engines
-
-    known = recipes()
-    for engine in known_engines().values():
-        print(f"{engine.name}: {engine.summary}")
-        for name in engine.environments:
-            complaints = machine_complaints(engine, known[name])
-            environment = made(known[name])
-            if environment:
-                complaints += environment_complaints(engine, environment)
-            state = "; ".join(complaints) if complaints else "can run here"
-            print(f"  {name} ({'made' if environment else 'not made yet'}): {state}")
-    for recipe in known.values():
+    for place in engine_places():
+        if place.first:
+            print(f"{place.engine}: {place.summary}")
+        made_yet = "made" if place.made else "not made yet"
+        print(f"  {place.environment} ({made_yet}): {'; '.join(place.complaints) or 'can run here'}")
+    for recipe in recipes().values():
         if recipe.image:
             print(f"{recipe.name}: not installable, only in the image {recipe.image}")

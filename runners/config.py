@@ -217,7 +217,7 @@ def parse_config(text: str, source: str) -> Bakeoff:
 
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{source}: not YAML: {error}") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{source}: expected keys and values at the top; see configs/light.yaml")

@@ -30,9 +30,7 @@ def run_diff(before: Path, after: Path, form: str, *, across_environments: bool)
     if form not in ("md", "json"):
         raise DiffError(f"--format {form}: unknown; say md or json")
     runs = read_run(before), read_run(after)
-    differing = changed(_plan(runs[0].config), _plan(runs[1].config))
-    if differing:
-        raise DiffError(f"{before} and {after} are runs of different plans: {told(differing)}")
+    check_same_plan(*runs, f"{before} and {after}")
     with opened(before) as old, opened(after) as new:
         environments = changed(environment_of(old), environment_of(new))
     if environments and not across_environments:
@@ -47,6 +45,13 @@ def run_diff(before: Path, after: Path, form: str, *, across_environments: bool)
     else:
         print(diff_markdown(comparisons, environments), end="")
     return any(c.verdict.startswith("slower") for c in comparisons)
+
+
+def check_same_plan(before: Run, after: Run, names: str) -> None:
+    """Raises DiffError where the configs differ in anything that is measured."""
+    differing = changed(_plan(before.config), _plan(after.config))
+    if differing:
+        raise DiffError(f"{names} are runs of different plans: {told(differing)}")
 
 
 def compare_runs(before: Run, after: Run) -> tuple[Comparison, ...]:

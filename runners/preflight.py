@@ -14,7 +14,18 @@ STUB_GLIBC = (2, 35)
 
 
 def machine_complaints(engine: Engine, recipe: Recipe) -> list[str]:
-    """What this machine lacks for an engine in that environment, whether made or not."""
+    """What this machine lacks now for an engine in that environment, whether made or not."""
+    complaints = lasting_complaints(engine, recipe)
+    free_gib = _available_gib()
+    if free_gib < recipe.memory_gib:
+        complaints.append(
+            f"{free_gib:.1f} GiB of memory are free, {recipe.memory_gib:g} are needed; end other programs"
+        )
+    return complaints
+
+
+def lasting_complaints(engine: Engine, recipe: Recipe) -> list[str]:
+    """What this machine lacks for an engine whatever else runs."""
     complaints = []
     if recipe.image and made(recipe) is None:
         complaints.append(f"only the image {recipe.image} holds it; set runner: compose, or run bakeoff inside of it")
@@ -26,11 +37,6 @@ def machine_complaints(engine: Engine, recipe: Recipe) -> list[str]:
         complaints.append(
             f"glibc {platform.libc_ver()[1]} is older than 2.35, which Triton needs; "
             "use Ubuntu 22.04, Debian 12 or newer"
-        )
-    free_gib = _available_gib()
-    if free_gib < recipe.memory_gib:
-        complaints.append(
-            f"{free_gib:.1f} GiB of memory are free, {recipe.memory_gib:g} are needed; end other programs"
         )
     return complaints
 

@@ -162,6 +162,22 @@ def open_session(text: str, source: str, say: Say, *, starts: bool = True) -> Se
     return session
 
 
+def check_contenders(bakeoff: Bakeoff, source: str) -> bool:
+    """Whether all contenders' environments have been made; nothing is made or started. Raises ConfigError for what
+    cannot run on this machine, whatever else is running now."""
+    there = {gpu.index for gpu in gpus()}
+    all_made = True
+    for contender in bakeoff.contenders:
+        where = f"{source}: contenders.{contender.name}"
+        _, engine, recipe = _choose(contender, source, starts=False)
+        absent = sorted(set(contender.gpus) - there)
+        _refuse(f"{where}.gpus", [f"there is no GPU {index} here; take it out" for index in absent])
+        if recipe is not None and contender.runner == "process":
+            _refuse(where, preflight.lasting_complaints(engine, recipe))
+            all_made = all_made and made(recipe) is not None
+    return all_made
+
+
 def _unsupported(contestants: list[Contestant]) -> dict[str, str]:
     """Contenders whose engine cannot run their checkpoint, as far as that is known before the start."""
     found = {}

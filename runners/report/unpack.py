@@ -33,13 +33,13 @@ def opened(path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def unpack(path: Path, folder: Path) -> BundleRecord:
+def unpack(path: Path, folder: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> BundleRecord:
     """Unpack a bundle whose every file is what its checksum says. Raises BundleError, or RecordError for a manifest
     that is none."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            _check_entries(path, entries)
+            _check_entries(path, entries, most_files, most_bytes)
             sums = _sums(path, _text(path, archive, SUMS))
             manifest = parse_written(_text(path, archive, MANIFEST).encode(), f"{path}: {MANIFEST}", BundleRecord)
             names = {entry.filename for entry in entries} - {SUMS}
@@ -54,7 +54,7 @@ def unpack(path: Path, folder: Path) -> BundleRecord:
     return manifest
 
 
-def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+def _check_entries(path: Path, entries: list[zipfile.ZipInfo], most_files: int, most_bytes: int) -> None:
     """Names that stay within the folder, regular files, sizes that a comparison may have."""
     seen: set[str] = set()
     for entry in entries:
@@ -68,10 +68,10 @@ def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
         if name.casefold() in seen:
             raise BundleError(f"{path}: {name} is there twice")
         seen.add(name.casefold())
-    if len(entries) > MOST_FILES:
-        raise BundleError(f"{path}: {len(entries)} files, a bundle has at most {MOST_FILES}")
+    if len(entries) > most_files:
+        raise BundleError(f"{path}: {len(entries)} files, a bundle has at most {most_files}")
     unpacked, packed = sum(e.file_size for e in entries), sum(e.compress_size for e in entries)
-    if unpacked > MOST_BYTES or (unpacked > SMALL and unpacked > MOST_RATIO * max(packed, path.stat().st_size)):
+    if unpacked > most_bytes or (unpacked > SMALL and unpacked > MOST_RATIO * max(packed, path.stat().st_size)):
         raise BundleError(f"{path}: {unpacked} bytes unpacked from {packed}: too many, or packed like a trap")
 
 
