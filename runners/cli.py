@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `bakeoff`. What is heavy is imported by the command that needs it."""
 
-import signal
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
+
+from runners.serve_command import serve
+from runners.terminal import progress, refusals
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +16,7 @@ app = typer.Typer(
     help="Compares LLM serving engines: one checkpoint, one load, one table.",
 )
 
+app.command()(serve)
 Config = Annotated[Path | None, typer.Argument(help="Config file; without one, the demo that fits this machine.")]
 Contender = Annotated[str | None, typer.Argument(help="Only this contender.")]
 Accepted = Annotated[
@@ -46,11 +45,11 @@ def compare(
     from runners.node_lock import node_held
     from runners.results import ResultsError
 
-    with _refusals():
+    with refusals():
         caps = _caps(most_blocks, most_hours, most_cost, until_decided=until_decided)
         if caps and next_blocks:
             raise ResultsError("--next-blocks runs what is planned; with --until-decided use --most-blocks")
-        say = _say()
+        say = progress()
         with node_held(str(config or "the demo"), say, wait=wait):
             run_compare(config, out, Caps(*caps) if caps else None, next_blocks, resume=resume, say=say)
 
@@ -72,8 +71,8 @@ def plan(config: Path, engine: Contender = None) -> None:
     """Print the files and commands of each contender; start nothing."""
     from runners.commands import print_plan
 
-    with _refusals():
-        print_plan(config, engine, say=_say())
+    with refusals():
+        print_plan(config, engine, say=progress())
 
 
 @app.command()
@@ -82,8 +81,8 @@ def verify(config: Path, engine: Contender = None) -> None:
     from runners.commands import run_verify
     from runners.node_lock import node_held
 
-    with _refusals(), node_held(f"{config} (verify)", _say()):
-        run_verify(config, engine, say=_say())
+    with refusals(), node_held(f"{config} (verify)", progress()):
+        run_verify(config, engine, say=progress())
 
 
 @app.command()
@@ -99,7 +98,7 @@ def table(
     """Print the table of a results folder; needs no server."""
     from runners.commands import print_table
 
-    with _refusals():
+    with refusals():
         if publish:
             from runners.publish_command import print_published
 
@@ -118,7 +117,7 @@ def report(
     """Make one HTML file of a results folder or a bundle: verdicts, plots, tables; needs no server and no network."""
     from runners.report_command import make_report
 
-    with _refusals():
+    with refusals():
         make_report(path, out, by, accept_unequal or ())
 
 
@@ -131,7 +130,7 @@ def bundle(
     """Put a results folder into one archive, without the secrets in it."""
     from runners.publish_command import make_bundle
 
-    with _refusals():
+    with refusals():
         make_bundle(folder, out, by)
 
 
@@ -140,7 +139,7 @@ def check(path: Path) -> None:
     """Look through a bundle, a results folder or a published table of anybody. What is wrong is exit code 1."""
     from runners.check_command import run_check
 
-    with _refusals():
+    with refusals():
         wrong = run_check(path)
     if wrong:
         raise typer.Exit(1)
@@ -155,7 +154,7 @@ def verdicts(
     """Print what a results folder decides: verdicts, intervals, scatter over lives."""
     from runners.commands import print_verdicts
 
-    with _refusals():
+    with refusals():
         print_verdicts(folder, form, accept_unequal or ())
 
 
@@ -167,7 +166,7 @@ def ledger(
     """Print what the engines of a results folder had in force, compared row by row; unequal rows first."""
     from runners.commands import print_ledger
 
-    with _refusals():
+    with refusals():
         print_ledger(folder, as_json=as_json)
 
 
@@ -179,7 +178,7 @@ def gate(
     """Print whether contenders give the reference's answers; needs no server."""
     from runners.commands import print_gate
 
-    with _refusals():
+    with refusals():
         print_gate(folder, form)
 
 
@@ -198,7 +197,7 @@ def diff(
     """Compare two runs of one plan, contender by contender. What cannot be compared is exit code 2."""
     from runners.diff_command import run_diff
 
-    with _refusals(code=2):
+    with refusals(code=2):
         regressed = run_diff(before, after, form, across_environments=across_environments)
     if regressed and fail_on_regression:
         raise typer.Exit(1)
@@ -210,51 +209,6 @@ def engines() -> None:
     from runners.commands import print_engines
 
     print_engines()
-
-
-@app.command()
-def serve(
-    host: Annotated[str, typer.Option(help="Any but a loopback address takes a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8600,
-    results: Annotated[Path, typer.Option(help="One folder a run; the service's own state lies beside them.")] = Path(
-        "results"
-    ),
-    models: Annotated[list[Path] | None, typer.Option(help="A folder that checkpoints may lie in.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="What to show to come in; else BAKEOFF_TOKEN.")] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(help="Take over the web too: extra, environment, compose, attach, hub."),
-    ] = None,
-    name: Annotated[list[str] | None, typer.Option(help="A further name of this host that browsers may use.")] = None,
-    after_restart: Annotated[
-        str, typer.Option(help="A comparison that ended with the service: resume or interrupt.")
-    ] = "resume",
-    at_end: Annotated[str, typer.Option(help="A comparison under way when the service ends: leave or end.")] = "leave",
-    most_hours: Annotated[float, typer.Option(min=0.001, max=1000, help="Of one comparison.")] = 24.0,
-    most_upload_mb: Annotated[int, typer.Option(min=1, help="Of one bundle.")] = 512,
-) -> None:
-    """Serve a queue, an API and pages for a team that shares this node."""
-    import os
-
-    from runners.service.serve import read_token
-    from runners.service.serve import serve as run_service
-    from runners.service.settings import Settings, after_restart_of, at_end_of
-
-    with _refusals():
-        settings = Settings(
-            results=results,
-            models=tuple(folder.absolute() for folder in models or ()),
-            host=host,
-            port=port,
-            token=read_token(token_file, os.environ.get("BAKEOFF_TOKEN")),
-            allow=frozenset(allow or ()),
-            names=tuple(name or ()),
-            after_restart=after_restart_of(after_restart),
-            at_end=at_end_of(at_end),
-            most_hours=most_hours,
-            most_upload_bytes=most_upload_mb * 2**20,
-        )
-        run_service(settings, _say())
 
 
 @app.command()
@@ -280,7 +234,7 @@ def drive(
     """Drive any running server with the client alone."""
     from runners.drive_command import Drive, run_drive
 
-    with _refusals():
+    with refusals():
         asked = Drive(
             url=url,
             dialect=dialect,
@@ -300,42 +254,3 @@ def drive(
             out=out,
         )
         run_drive(asked, as_json=as_json)
-
-
-def _say() -> Any:
-    """Progress on standard error, with the time since the start."""
-    began = time.monotonic()
-
-    def say(text: str) -> None:
-        minutes, seconds = divmod(int(time.monotonic() - began), 60)
-        print(f"[{minutes:02d}:{seconds:02d}] {text}", file=sys.stderr, flush=True)
-
-    return say
-
-
-@contextmanager
-def _refusals(code: int = 1) -> Iterator[None]:
-    """Errors that a user can mend are one message and exit code 1, or `code`; an interrupt is exit code 130.
-
-    A request to end (SIGTERM, SIGHUP) is treated as Ctrl-C, so that no engine outlives the tool.
-    """
-    from runners.errors import MendableError
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-            signal.signal(number, _interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("interrupted; what was finished is kept, --resume goes on from there", file=sys.stderr)
-        raise typer.Exit(130) from None
-    except MendableError as error:
-        before = None if error.__suppress_context__ else error.__context__
-        for told in (error, before):
-            if isinstance(told, MendableError):
-                print(f"bakeoff: {told}", file=sys.stderr)
-        raise typer.Exit(code) from None
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, StreamingResponse
 
 from runners.bundle import write_bundle
 from runners.engine_places import EnginePlace, engine_places
@@ -34,6 +34,8 @@ router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
 Here = Annotated[Rooms, Depends(rooms_of)]
 TABLES: Final = {"json": as_json, "csv": as_csv, "md": as_markdown}
 TYPES: Final = {"json": "application/json", "csv": "text/csv", "md": "text/markdown"}
+SANDBOX: Final = "sandbox allow-scripts allow-popups allow-downloads; frame-ancestors 'none'"
+"""What scripts and styles may do is in the page itself, by their hashes."""
 STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {}}}}
 ARCHIVE: Final = {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 JSON_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {}}}}
@@ -222,6 +224,13 @@ async def run_verdicts(
 async def run_ledger(rooms: Here, run: str) -> Response:
     content = await rooms.content(await rooms.entry(run))
     return Response(ledger_json(content.ledger), media_type="application/json")
+
+
+@router.get("/runs/{run}/report", response_class=HTMLResponse)
+async def run_report(rooms: Here, run: str) -> HTMLResponse:
+    """The report as one page. It has scripts of its own and data of anybody, so it gets an origin of its own."""
+    html = await rooms.report(await rooms.entry(run))
+    return HTMLResponse(html, headers={"content-security-policy": SANDBOX})
 
 
 @router.get("/runs/{run}/logs")

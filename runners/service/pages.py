@@ -20,7 +20,7 @@ from runners.places import shipped_configs
 from runners.report.decisions_text import decisions_markdown
 from runners.report.ledger_text import ledger_markdown
 from runners.report.table import as_markdown
-from runners.service.api import compared, config_of
+from runners.service.api import compared, config_of, run_report
 from runners.service.form import Asked, asked_of, config_of_form
 from runners.service.keys import FORM, SESSION, SESSION_S
 from runners.service.problems import Problem
@@ -168,6 +168,11 @@ async def run_page(request: Request, run: str) -> Response:
         logs=list(await rooms.backroom.do(logs_of, rooms.folder(entry))),
         busy=node_holder(),
     )
+
+
+@router.get("/runs/{run}/report")
+async def report_page(request: Request, run: str) -> Response:
+    return await run_report(rooms_of(request), run)
 
 
 @router.post("/runs/{run}/{deed}")

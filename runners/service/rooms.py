@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages and the API both work with, and how they find a run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 
@@ -17,6 +18,8 @@ from runners.service.settings import Settings
 from runners.service.shelf import Content, Shelf
 from runners.service.store import Entry, Job, Store
 from runners.service.watch import Watch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,17 @@ class Rooms:
 
     async def content(self, entry: Entry) -> Content:
         """Raises Problem where nothing is finished yet, or the records cannot be read."""
+        return await self._of_records(self.shelf.content, entry)
+
+    async def report(self, entry: Entry) -> str:
+        """The report's HTML. Raises Problem as `content` does."""
+        return await self._of_records(self.shelf.report, entry)
+
+    async def _of_records(self, make: Callable[[Path, str], T], entry: Entry) -> T:
         if entry.lives_done == 0:
             raise Problem(409, f"{entry.id} has no finished server life yet")
         try:
-            return await self.backroom.do(self.shelf.content, self.folder(entry), entry.signature)
+            return await self.backroom.do(make, self.folder(entry), entry.signature)
         except MendableError as error:
             told = str(error).replace(f"{self.settings.results}/", "")
             raise Problem(409, f"the records of {entry.id} cannot be read", told.splitlines()) from None

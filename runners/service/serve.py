@@ -11,7 +11,7 @@ from runners.service.settings import Settings, SettingsError
 GRACE_S = 3
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> None:
+def run_service(settings: Settings, say: Callable[[str], None]) -> None:
     """Until interrupted. Raises SettingsError."""
     import uvicorn
 

@@ -4,18 +4,20 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from runners.report.blocks import read_run
 from runners.report.decisions import Decisions, decide_run
 from runners.report.ledger import ComparedRow, ledger_of
+from runners.report.opened import read_results
 from runners.report.redact import Redactor
 from runners.report.table import Row, tabulate
 
-KEPT: Final = 32
+T = TypeVar("T")
+KEPT: Final = 24
 MOST_LOG: Final = 2**20
 LOGS: Final = ("server.log", "prepare.log")
 
@@ -31,25 +33,38 @@ class Content:
 
 
 class Shelf:
-    """Contents by run and by the signature of its folder."""
+    """What was made last, by what it is, run and the signature of its folder."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], Content] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, str, str], object] = OrderedDict()
         self._lock = threading.Lock()
 
     def content(self, folder: Path, signature: str) -> Content:
         """Takes a second where it is not kept. Raises what `read_run` raises."""
-        key = (folder.name, signature)
+        return self._found(_content, folder, signature)
+
+    def report(self, folder: Path, signature: str) -> str:
+        """The page that `bakeoff report` makes, without links to what does not lie beside it. Raises the same."""
+        return self._found(_report, folder, signature)
+
+    def _found(self, make: Callable[[Path], T], folder: Path, signature: str) -> T:
+        key = (make, folder.name, signature)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        found = _content(folder)
+                return cast(T, self._kept[key])
+        found = make(folder)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found
+
+
+def _report(folder: Path) -> str:
+    from runners.report.page.render import render
+
+    return render(read_results(folder), folder, None, None)
 
 
 def _content(folder: Path) -> Content:
