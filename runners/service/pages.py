@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages, rendered here; they work without their script, which only keeps them up to date."""
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -57,9 +58,9 @@ def page(request: Request, name: str, code: int = 200, **values: Any) -> HTMLRes
     return answer
 
 
-async def sent(request: Request) -> FormData:
+async def sent(request: Request, files: int = 0) -> FormData:
     """A form's fields, if a page of ours made it. Raises Problem."""
-    form = await request.form(max_files=1, max_fields=60)
+    form = await request.form(max_files=files, max_fields=60)
     rooms_of(request).keys.check_form(request.headers.get("cookie", ""), str(form.get("mark", "")))
     return form
 
@@ -195,23 +196,19 @@ async def change_run(request: Request, run: str, deed: str) -> Response:
 
 @router.post("/bundles")
 async def upload(request: Request) -> Response:
-    form = await sent(request)
+    form, rooms = await sent(request, files=1), rooms_of(request)
     file = form.get("bundle")
-    if not isinstance(file, UploadFile) or not file.filename:
-        raise Problem(422, "no bundle was chosen; choose the file that `bakeoff bundle` made")
-    with _spooled(rooms_of(request)) as place:
-        archive = Path(place) / "upload.zip"
-        with archive.open("wb") as out:
+    try:
+        if not isinstance(file, UploadFile) or not file.filename:
+            raise Problem(422, "no bundle was chosen; choose the file that `bakeoff bundle` made")
+        with tempfile.NamedTemporaryFile(prefix="upload-", dir=rooms.settings.state) as out:
             while piece := await file.read(2**20):
                 out.write(piece)
-        run = await rooms_of(request).desk.take_bundle(archive)
+            out.flush()
+            run = await rooms.desk.take_bundle(Path(out.name))
+    finally:
+        await form.close()
     return RedirectResponse(f"/runs/{run}", 303)
-
-
-def _spooled(rooms: Rooms) -> Any:
-    import tempfile
-
-    return tempfile.TemporaryDirectory(prefix="upload-", dir=rooms.settings.state)
 
 
 @router.get("/diff")
