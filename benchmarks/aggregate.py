@@ -24,8 +24,8 @@ from engines.contract import Capabilities, Counters
 from runners.config_workload import Span, WorkloadConfig
 from runners.load.load import Driven
 from runners.load.trace import Timeline, Trace
-from runners.report.record import write_traces
 from runners.report.summary import Measured, summarize
+from runners.report.trace_table import write_traces
 
 REQUESTS, TOKENS, SLOTS = 10_000, 1_000, 64
 GAP_S = 0.02

@@ -18,7 +18,9 @@ import yaml
 from runners.bundle import write_bundle
 from runners.load.trace import Timeline, Trace
 from runners.report.opened import read_results
-from runners.report.record import Run, write_model, write_traces
+from runners.report.record import Run
+from runners.report.trace_table import write_traces
+from runners.report.written import write_model
 from runners.report_command import make_report
 
 LEVELS = tuple(range(1, 21))

@@ -27,17 +27,9 @@ from runners.own_rows import Given
 from runners.report.blocks import torn
 from runners.report.gate_record import GateRecord
 from runners.report.limits import misses
-from runners.report.record import (
-    Capacity,
-    LedgerEntry,
-    LifeRecord,
-    Probe,
-    Unsupported,
-    read_life,
-    trace_fields,
-    write_launch,
-    write_model,
-)
+from runners.report.record import Capacity, LedgerEntry, LifeRecord, Probe, Unsupported, read_life, write_launch
+from runners.report.trace_table import trace_fields
+from runners.report.written import write_model
 from runners.session import Session
 from runners.verify import Verified, verify
 

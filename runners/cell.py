@@ -13,6 +13,7 @@ from pathlib import Path
 from engines.contract import Call, Capabilities, Counters, Engine, Prompt
 from runners.capacity import probe_requests
 from runners.cells import Cell, Life
+from runners.contestants import Contestant
 from runners.environments import Say
 from runners.gpu_meter import GpuUse, metered
 from runners.launch.process import last_words
@@ -28,9 +29,11 @@ from runners.load.trace import Trace
 from runners.load.transport import Transport
 from runners.load.workload import Draw, fingerprint
 from runners.report.caching import prefix_cache
-from runners.report.record import CellRecord, Phases, Summary, write_model, write_traces
+from runners.report.record import CellRecord, Phases, Summary
 from runners.report.summary import Measured, summarize
-from runners.session import Contestant, Session
+from runners.report.trace_table import write_traces
+from runners.report.written import write_model
+from runners.session import Session
 from runners.verify import Verified, ask_once, folding
 from runners.warm_up import prime, warm_up
 

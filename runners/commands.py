@@ -26,8 +26,9 @@ from runners.report.equivalence_text import equivalence_json, equivalence_markdo
 from runners.report.host import describe_host
 from runners.report.ledger import ledger_of
 from runners.report.ledger_text import ledger_json, ledger_markdown
-from runners.report.record import Run, read_looks, write_model
+from runners.report.record import Run, read_looks
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
+from runners.report.written import write_model
 from runners.results import ResultsError, choose_folder, open_folder
 from runners.self_check import HEADROOM, check_client
 from runners.session import Session, open_session

@@ -11,7 +11,8 @@ from runners.cells import expand
 from runners.config import Bakeoff
 from runners.environments import Say
 from runners.report.decisions import decide_run
-from runners.report.record import LOOKS_FILE, LifeRecord, Looks, Run, read_looks, write_model
+from runners.report.record import LOOKS_FILE, LifeRecord, Looks, Run, read_looks
+from runners.report.written import write_model
 from runners.results import ResultsError
 from runners.session import Session
 

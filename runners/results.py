@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from runners.errors import MendableError
-from runners.report.record import write_once
+from runners.report.written import write_once
 
 
 class ResultsError(MendableError):

@@ -9,17 +9,9 @@ from typing import Any
 import yaml
 
 from engines.launch import Command, Launch
-from runners.report.record import (
-    CellRecord,
-    Delays,
-    LifeRecord,
-    Looks,
-    Unsupported,
-    write_launch,
-    write_model,
-    write_once,
-    write_traces,
-)
+from runners.report.record import CellRecord, Delays, LifeRecord, Looks, Unsupported, write_launch
+from runners.report.trace_table import write_traces
+from runners.report.written import write_model, write_once
 from tests.test_config import GOOD
 from tests.test_published import CHECK, GPU, HOST
 from tests.test_records import TRACES, life, record

@@ -15,9 +15,10 @@ import httpx
 
 from engines.conformance import PROMPT, SERVED_NAME
 from engines.contract import Evidence
+from runners.contestants import Contestant
 from runners.launch.server import Server
 from runners.load.scrape import tried
-from runners.session import Contestant, open_session
+from runners.session import open_session
 
 PLACE = Path(__file__).parent / "recordings"
 

@@ -22,10 +22,10 @@ from runners.errors import MendableError
 from runners.report.blocks import NoResultsError, read_run
 from runners.report.bundle_record import MANIFEST, SUMS, BundleError
 from runners.report.opened import read_results
-from runners.report.record import write_traces
 from runners.report.redact import Redactor
 from runners.report.schemas import kind_of, schema_texts
 from runners.report.table import tabulate
+from runners.report.trace_table import write_traces
 from runners.report.unpack import unpack
 from runners.report.written import RecordError
 from tests.results_folder import make_folder

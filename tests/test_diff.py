@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from runners.diff_command import DiffError, compare_runs
-from runners.report.record import write_model, write_once
+from runners.report.written import write_model, write_once
 from tests.test_cli import bakeoff
 from tests.test_config import GOOD
 from tests.test_records import life, record

@@ -8,7 +8,8 @@ import yaml
 
 from runners.config import Bakeoff, parse_config
 from runners.looks import Caps, cap_reached, check_caps, plan_looks, planned_looks
-from runners.report.record import LifeRecord, Run, write_model, write_once
+from runners.report.record import LifeRecord, Run
+from runners.report.written import write_model, write_once
 from runners.results import ResultsError
 from tests.test_config import GOOD, written
 from tests.test_records import life, record

@@ -18,20 +18,11 @@ from engines.contract import Capabilities, Counters
 from runners.config_workload import Level, Span, WorkloadConfig
 from runners.load.load import Driven
 from runners.load.trace import Trace
-from runners.report.record import (
-    AlreadyWrittenError,
-    CellRecord,
-    LifeRecord,
-    Phases,
-    Run,
-    Summary,
-    schema_text,
-    write_model,
-    write_once,
-    write_traces,
-)
+from runners.report.record import CellRecord, LifeRecord, Phases, Run, Summary, schema_text
 from runners.report.summary import Measured, summarize
 from runners.report.table import as_csv, as_json, as_markdown, tabulate
+from runners.report.trace_table import write_traces
+from runners.report.written import AlreadyWrittenError, write_model, write_once
 from tests.test_config import GOOD
 from tests.test_metrics import TRACE, timeline
 

@@ -2,28 +2,20 @@
 """What is written to results/: one record per cell and per life, each once, whole or not at all."""
 
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
-
-from engines.contract import Counters, EngineTimes
+from engines.contract import Counters
 from engines.launch import Launch
 from runners.config_workload import LevelKind
-from runners.errors import MendableError
 from runners.gpu_meter import GpuUse
 from runners.load.proof import ClientProof
-from runners.load.trace import Timeline, Trace
-from runners.report.columns import batches, list_column, write_table
 from runners.report.gate_record import GateRecord
 from runners.report.metrics import Quantile
-from runners.report.written import SCHEMA_VERSION, Written, read_written
+from runners.report.written import SCHEMA_VERSION, Written, read_written, write_once
 
-SCALARS: Final = tuple(name for name in Trace.__dataclass_fields__ if name not in ("timeline", "engine_times", "text"))
-"""What a trace has besides times in lists and tuples, and its text."""
 LOOKS_FILE: Final = "looks.json"
 
 
@@ -239,62 +231,9 @@ class Unsupported(Written):
     reason: str
 
 
-class AlreadyWrittenError(MendableError):
-    """A result that is there already; results are never overwritten."""
-
-
-def write_once(path: Path, text: str) -> None:
-    """Write a file whole or not at all, and never over another. Raises AlreadyWrittenError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise AlreadyWrittenError(f"{path} exists; results are never overwritten") from None
-    finally:
-        part.unlink()
-
-
-def write_model(path: Path, model: BaseModel) -> None:
-    write_once(path, model.model_dump_json(indent=2) + "\n")
-
-
 def write_launch(path: Path, launch: Launch) -> None:
     """The exact commands of a life, before any of them runs."""
     write_once(path, json.dumps(asdict(launch), indent=2) + "\n")
-
-
-def trace_fields(trace: Trace) -> dict[str, Any]:
-    """A trace as JSON has it."""
-    fields = {name: getattr(trace, name) for name in Trace.__dataclass_fields__}
-    return fields | {"timeline": {name: getattr(trace.timeline, name).tolist() for name in Timeline.__slots__}}
-
-
-def write_traces(path: Path, traces: Sequence[Trace]) -> None:
-    """All traces of a cell in Parquet: one row a request, its timeline as three lists, its engine's times apart."""
-    names = [*SCALARS, *(f"engine_{name}" for name in EngineTimes._fields)]
-    ticks = {"tick_at_s": "double[]", "tick_user_s": "double[]", "tick_tokens": "int64[]"}
-    write_table(path, {name: _column_type(name) for name in names} | ticks, map(_columns, batches(traces)))
-
-
-def _column_type(name: str) -> str:
-    if name in ("request_id", "finish_reason", "error"):
-        return "string"
-    return "double" if name.endswith("_s") else "int64"
-
-
-def _columns(traces: Sequence[Trace]) -> dict[str, Any]:
-    columns: dict[str, Any] = {name: [getattr(trace, name) for trace in traces] for name in SCALARS}
-    for number, name in enumerate(EngineTimes._fields):
-        columns[f"engine_{name}"] = [t.engine_times[number] if t.engine_times else None for t in traces]
-    columns["tick_at_s"] = list_column(t.timeline.at_s for t in traces)
-    columns["tick_user_s"] = list_column(t.timeline.user_s for t in traces)
-    columns["tick_tokens"] = list_column(t.timeline.tokens for t in traces)
-    return columns
 
 
 class Looks(Written):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts of a record are made of, and how a record is read back."""
+"""What all parts of a record are made of, how one is written, and how it is read back."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -52,3 +53,27 @@ def told(error: Any) -> str:
     """One of pydantic's complaints with its key."""
     key = ".".join(str(part) for part in error["loc"])
     return f"{key or 'the whole'}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+class AlreadyWrittenError(MendableError):
+    """A result that is there already; results are never overwritten."""
+
+
+def write_once(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and never over another. Raises AlreadyWrittenError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise AlreadyWrittenError(f"{path} exists; results are never overwritten") from None
+    finally:
+        part.unlink()
+
+
+def write_model(path: Path, model: BaseModel) -> None:
+    write_once(path, model.model_dump_json(indent=2) + "\n")
