@@ -3,29 +3,27 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
-from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, StreamingResponse
 
 from runners.bundle import write_bundle
 from runners.engine_places import EnginePlace, engine_places
 from runners.errors import MendableError
-from runners.node_lock import Holder, node_holder
+from runners.node_lock import node_holder
 from runners.report.decisions import decisions_json
 from runners.report.decisions_text import decisions_markdown
 from runners.report.ledger_text import ledger_json
 from runners.report.table import as_csv, as_json, as_markdown
+from runners.service.api_models import Again, Node, Order, Plan, RunDetail, RunList, Submission, entry_model
 from runners.service.difference import Difference, difference
 from runners.service.problems import MEDIA_TYPE, Problem, ProblemDocument
 from runners.service.rooms import Rooms, rooms_of
 from runners.service.shelf import log_text, logs_of, redacted
 from runners.service.store import Entry, Wanted
-from runners.service.watch import Status
 
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"description": "what was wrong", "content": {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}}
@@ -39,74 +37,6 @@ SANDBOX: Final = "sandbox allow-scripts allow-popups allow-downloads; frame-ance
 STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {}}}}
 ARCHIVE: Final = {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 JSON_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {}}}}
-
-
-class Submission(BaseModel):
-    """A config, as a file would hold it, and how long its comparison may take."""
-
-    config: str
-    most_hours: Annotated[float | None, Field(gt=0, le=1000, allow_inf_nan=False)] = None
-
-
-class Again(BaseModel):
-    most_hours: Annotated[float | None, Field(gt=0, le=1000, allow_inf_nan=False)] = None
-
-
-class Plan(BaseModel):
-    """What a config would start. `minutes` is a guess; `thorough` is false where environments or the checkpoint are
-    still to be fetched, so that not all could be checked."""
-
-    name: str
-    contenders: list[str]
-    lives: int
-    cells: int
-    minutes: float
-    thorough: bool
-
-
-class RunEntry(BaseModel):
-    """A run as the list has it."""
-
-    id: str
-    state: str
-    name: str
-    checkpoint: str
-    engines: list[str]
-    contenders: list[str]
-    gpu: str | None
-    verdicts: list[str]
-    day: str | None
-    ended_at: str | None
-    lives_done: int
-    lives_planned: int | None
-    bundle: bool
-    trouble: str | None
-
-
-class RunList(BaseModel):
-    total: int
-    runs: list[RunEntry]
-
-
-class RunDetail(RunEntry):
-    status: Status
-
-
-class Node(BaseModel):
-    """Who measures on the node, by whichever way, and what waits here."""
-
-    busy: Holder | None
-    queue: list[str]
-    allowed: list[str]
-
-
-class Order(BaseModel):
-    runs: Annotated[list[str], Field(max_length=1000)]
-
-
-def entry_model(entry: Entry, state: str) -> RunEntry:
-    lines = {name: getattr(entry, name).splitlines() for name in ("engines", "contenders", "verdicts")}
-    return RunEntry(state=state, **{k: v for k, v in (asdict(entry) | lines).items() if k != "signature"})
 
 
 @router.get("/runs")

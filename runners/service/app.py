@@ -16,8 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from runners.service import api, pages
+from runners.service import api, form_pages, login_pages, pages
 from runners.service.desk import Desk
+from runners.service.frame import page
 from runners.service.guard import HEADERS, Guard
 from runners.service.index import refresh
 from runners.service.keys import Keys, kept_secret
@@ -51,7 +52,8 @@ def build(settings: Settings) -> FastAPI:
     )
     app.state.rooms = Rooms(settings, store, queue, desk, watch, Shelf(), keys, backroom)
     app.include_router(api.router)
-    app.include_router(pages.router)
+    for part in (login_pages, form_pages, pages):
+        app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     app.add_exception_handler(HTTPException, _told)
     app.add_exception_handler(RequestValidationError, _told)
@@ -86,7 +88,7 @@ async def _told(request: Request, error: Exception) -> Response:
         headers |= HEADERS  # such an answer is made outside of the guard
     if request.url.path.startswith("/api/"):
         return problem_response(status, detail, errors, headers)
-    answer = pages.page(request, "problem.html.j2", status, number=status, detail=detail, errors=errors)
+    answer = page(request, "problem.html.j2", status, number=status, detail=detail, errors=errors)
     answer.headers.update(headers)
     return answer
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from runners.config import ConfigError
 
 WORDS: Final = re.compile(r"[,;\s]+")
-HEAD: Final = "# Made with the form; `bakeoff compare FILE` runs it on the command line too.\n"
+HEAD: Final = "# `bakeoff compare FILE` runs this, too.\n"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def config_of_form(asked: Asked) -> str:
         problems.append("engines: none is chosen; choose two or more to compare")
     if problems:
         raise ConfigError("\n".join(problems))
-    return HEAD + yaml.safe_dump(_said(config), sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    return HEAD + yaml.safe_dump(_said(config), sort_keys=False, default_flow_style=None, width=88, allow_unicode=True)
 
 
 def _workload(asked: Asked, number: "_Numbers") -> dict[str, Any]:

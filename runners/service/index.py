@@ -39,14 +39,24 @@ def refresh(store: Store, results: Path) -> None:
 def _signature(folder: Path) -> str | None:
     """Differs once anything that the list tells has changed; None for a folder without a config."""
     try:
-        config = (folder / "config.yaml").stat()
+        config = os.stat(folder / "config.yaml")
     except OSError:
         return None
-    lives = list(folder.glob("lives/*/life.json"))
-    last = max((path.stat().st_mtime_ns for path in lives), default=0)
-    verdicts = folder / "verdicts.json"
-    decided = verdicts.stat().st_mtime_ns if verdicts.is_file() else 0
-    return f"{config.st_mtime_ns}-{config.st_size}-{len(lives)}-{last}-{decided}"
+    lives = _times(folder / "lives")
+    try:
+        decided = os.stat(folder / "verdicts.json").st_mtime_ns
+    except OSError:
+        decided = 0
+    return f"{config.st_mtime_ns}-{config.st_size}-{len(lives)}-{max(lives, default=0)}-{decided}"
+
+
+def _times(folder: Path) -> list[int]:
+    """When something was last written into each life's folder: its record is, when it has ended."""
+    try:
+        with os.scandir(folder) as found:
+            return [life.stat(follow_symlinks=False).st_mtime_ns for life in found]
+    except OSError:
+        return []
 
 
 def entry_of(folder: Path, signature: str) -> Entry:

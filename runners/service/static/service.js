@@ -52,10 +52,10 @@ if (form) {
   form.querySelector(".fields").addEventListener("input", async () => {
     const mine = ++last;
     const answer = await fetch("/new/yaml", { method: "POST", body: new URLSearchParams(new FormData(form)) });
-    const text = await answer.text();
-    if (mine !== last) return;
-    if (answer.ok) document.getElementById("config").value = text;
-    document.getElementById("yaml-trouble").textContent = answer.ok ? "" : text;
+    if (!answer.ok || mine !== last) return;
+    const made = await answer.json();
+    if (made.config !== null) document.getElementById("config").value = made.config;
+    set(document.getElementById("yaml-trouble"), made.errors.join("\n"));
   });
 }
 
