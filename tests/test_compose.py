@@ -18,14 +18,23 @@ from runners.config import read_config
 from runners.gpu import Gpu
 from runners.launch.compose import ComposeRunner
 from runners.launch.server import LaunchError
+from runners.node_lock import DEFAULT
 from tests.test_process import free_port
 
 ROOT = Path(__file__).parent.parent
 
 
-def services() -> dict[str, Any]:
+OWN = ("service", "service-gpu")
+
+
+def composed() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     return found
+
+
+def services() -> dict[str, Any]:
+    """Of engines."""
+    return {name: service for name, service in composed().items() if name not in OWN}
 
 
 def test_a_missing_compose_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +62,17 @@ def test_services_are_pinned_and_the_launchs_own() -> None:
         assert service["environment"]["HF_TOKEN"] == "${HF_TOKEN:-}"
         assert {"ulimits", "shm_size", "ipc", "healthcheck", "deploy"} <= set(service)
         assert any(volume.startswith("${CHECKPOINT") and volume.endswith(":ro") for volume in service["volumes"])
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_service_starts_when_it_is_asked_for_on_loopback_with_the_nodes_lock(name: str) -> None:
+    service = composed()[name]
+    assert service["profiles"] == [name]
+    assert service["network_mode"] == service["pid"] == "host"
+    assert service["command"][:2] == ["--host", "${SERVICE_HOST:-127.0.0.1}"]
+    assert service["environment"]["BAKEOFF_NODE_LOCK"] == "/node/" + Path(DEFAULT).name
+    assert f"{Path(DEFAULT).parent}:/node" in service["volumes"]
+    assert ("deploy" in service) == (name == "service-gpu")
 
 
 @pytest.mark.parametrize("name", ["compare", "two-by-two"])
