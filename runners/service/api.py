@@ -24,6 +24,7 @@ from runners.service.problems import MEDIA_TYPE, Problem, ProblemDocument
 from runners.service.rooms import Rooms, rooms_of
 from runners.service.shelf import log_text, logs_of, redacted
 from runners.service.store import Entry, Wanted
+from runners.service.watch import MOST_WATCHERS
 
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"description": "what was wrong", "content": {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}}
@@ -95,6 +96,8 @@ async def _detail(rooms: Rooms, run: str) -> RunDetail:
 async def follow_run(rooms: Here, run: str) -> StreamingResponse:
     """Server-sent events: `status` with the same fields as in the run, `end` once nothing changes any more."""
     entry = await rooms.entry(run)
+    if rooms.watch.watchers >= MOST_WATCHERS:
+        raise Problem(429, f"{MOST_WATCHERS} watch already; ask for the run now and then instead")
     return StreamingResponse(rooms.watch.events(entry.id), media_type="text/event-stream")
 
 
@@ -201,7 +204,7 @@ async def run_bundle(rooms: Here, run: str) -> FileResponse:
 @router.post("/bundles", status_code=201, openapi_extra={"requestBody": ARCHIVE})
 async def upload_bundle(rooms: Here, request: Request, response: Response) -> RunDetail:
     """Take a bundle made elsewhere: unpacked with care and looked through before it is shown."""
-    with tempfile.NamedTemporaryFile(prefix="upload-", dir=rooms.settings.state) as file:
+    with rooms.desk.incoming() as file:
         async for piece in request.stream():
             file.write(piece)
         file.flush()

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from runners.errors import MendableError
 from runners.service import api, form_pages, login_pages, pages
 from runners.service.desk import Desk
 from runners.service.frame import page
@@ -57,6 +58,7 @@ def build(settings: Settings) -> FastAPI:
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     app.add_exception_handler(HTTPException, _told)
     app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(MendableError, _told)
     app.add_exception_handler(Exception, _told)
     app.add_middleware(Guard, settings=settings, keys=keys)
     return app
@@ -101,4 +103,6 @@ def _words(error: Exception) -> tuple[int, str, list[str], dict[str, str]]:
         return 422, "the request is not as the description of the API has it", found, {}
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail), [], dict(error.headers or {})
+    if isinstance(error, MendableError):
+        return 409, "this cannot be done as things are", str(error).splitlines(), {}
     return 500, "an error of the service itself; its log has the details", [], {}

@@ -4,10 +4,11 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from runners.config import ConfigError
 from runners.errors import MendableError
@@ -27,6 +28,7 @@ from runners.service.store import OPEN, Job, Store
 MOST_FILES: Final = 20_000
 UNPACKED_BYTES: Final = 4 * 2**30
 LOOK_AGAIN_S: Final = 2.0
+MOST_INCOMING: Final = 4
 
 
 class Desk:
@@ -36,6 +38,7 @@ class Desk:
         self._settings, self._store, self._queue, self._backroom = settings, store, queue, backroom
         self._checking, self._indexing = asyncio.Lock(), asyncio.Lock()
         self._indexed_at = -LOOK_AGAIN_S
+        self._incoming = 0
 
     async def index(self) -> None:
         """See what is new in the results folder, unless that was done a moment ago."""
@@ -122,6 +125,18 @@ class Desk:
         queued.remove(run)
         queued.insert(max(0, place + by), run)
         self._store.order(queued)
+
+    @contextmanager
+    def incoming(self) -> Iterator[IO[bytes]]:
+        """A file for a bundle that is being sent; a few at a time, so that they do not fill the disk."""
+        if self._incoming >= MOST_INCOMING:
+            raise Problem(429, f"{MOST_INCOMING} bundles are being sent already; wait for them")
+        self._incoming += 1
+        try:
+            with tempfile.NamedTemporaryFile(prefix="upload-", dir=self._settings.state) as file:
+                yield file
+        finally:
+            self._incoming -= 1
 
     async def take_bundle(self, archive: Path) -> str:
         """Put a bundle among the results, once it has been unpacked with care and looked through."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of runs, rendered here; they work without their script, which only keeps them up to date."""
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -124,7 +123,7 @@ async def upload(request: Request) -> Response:
     try:
         if not isinstance(file, UploadFile) or not file.filename:
             raise Problem(422, "no bundle was chosen; choose the file that `bakeoff bundle` made")
-        with tempfile.NamedTemporaryFile(prefix="upload-", dir=rooms.settings.state) as out:
+        with rooms.desk.incoming() as out:
             while piece := await file.read(2**20):
                 out.write(piece)
             out.flush()

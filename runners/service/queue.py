@@ -2,21 +2,24 @@
 """The queue: one comparison at a time, in the order that people give it, through restarts of the service."""
 
 import asyncio
+import logging
+import sqlite3
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from runners.errors import MendableError
 from runners.node_lock import node_holder
 from runners.service import child
 from runners.service.child import Child
 from runners.service.settings import Settings
 from runners.service.store import UNDER_WAY, Job, JobState, Store
 
+LOG: Final = logging.getLogger("uvicorn.error")
 STEP_S: Final = 0.5
 INTERRUPTED: Final = 130
 REASON_LINES: Final = 12
-STEPS_BETWEEN_ASKING: Final = 4
 
 
 class Queue:
@@ -35,7 +38,10 @@ class Queue:
         """Until cancelled."""
         self.recover()
         while True:
-            self.step()
+            try:
+                self.step()
+            except (OSError, MendableError, sqlite3.Error):  # a full disk now is no reason to stand still for ever
+                LOG.exception("the queue could not be looked after; it is tried again")
             self._poked.clear()
             try:
                 await asyncio.wait_for(self._poked.wait(), STEP_S)
@@ -80,7 +86,11 @@ class Queue:
     def _start(self, job: Job) -> None:
         out = self._settings.results / job.id
         begun = (out / "config.yaml").exists()
-        made, process = child.start(self.folder(job.id), out, resume=begun, at_end=self._settings.at_end)
+        try:
+            made, process = child.start(self.folder(job.id), out, resume=begun, at_end=self._settings.at_end)
+        except OSError as error:
+            self._ended(job, "failed", f"it could not be started: {error}")
+            return
         self._started[job.id] = process
         self._store.change(
             job.id, state="running", pid=made.pid, created=made.created, started_at=_now(), ended_at=None, reason=None

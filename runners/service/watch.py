@@ -18,6 +18,7 @@ from runners.service.store import OPEN, Store
 LOOK_S: Final = 1.0
 ALIVE_S: Final = 15.0
 LINES: Final = 14
+MOST_WATCHERS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Watch:
 
     @property
     def watchers(self) -> int:
+        """Of all runs."""
         return sum(map(len, self._watchers.values()))
 
     async def status(self, run: str) -> Status:
@@ -55,10 +57,11 @@ class Watch:
         if job is None and entry is None:
             raise KeyError(run)
         queued = [one.id for one in self._store.queued()]
+        reason = job.reason if job else entry.trouble if entry else None
         found = ("finished" if entry and entry.whole else "unfinished") if job is None else job.state
         return Status(
             state=found,
-            reason=(job.reason if job else entry.trouble if entry else None),
+            reason=redacted(reason) if reason else None,
             place=queued.index(run) + 1 if run in queued else None,
             started_at=job.started_at if job else None,
             ended_at=job.ended_at if job else entry.ended_at if entry else None,
