@@ -26,6 +26,7 @@ from runners.places import cache_folder, shipped_configs
 
 Say = Callable[[str], None]
 READY = "bakeoff-ready.json"
+BACKENDS = "triton-backends"
 ASK = """
 # Of a distribution that the path holds twice, the first is the one that is imported.
 import importlib.metadata, json, os, sys, sysconfig
@@ -146,8 +147,10 @@ def made(recipe: Recipe) -> EngineEnvironment | None:
 
 
 def recipe_of_folder(folder: Path) -> Recipe:
-    """An environment that somebody else made."""
-    return Recipe(folder.name, folder, "", (), 1.0, 30.0, None)
+    """An environment that somebody else made. Triton's own backends, vLLM's say, are run where its folder
+    `triton-backends` has them."""
+    head = {"app": ".", "backends": BACKENDS} if (folder / BACKENDS / "vllm").is_dir() else {}
+    return Recipe(folder.name, folder, "", (), 1.0, 30.0, None, vendor=_vendor(folder, head))
 
 
 def _as_it_is(recipe: Recipe, python: str) -> EngineEnvironment:

@@ -8,8 +8,10 @@ UTF-8 files, so the locale is set before them.
 import asyncio
 import json
 import locale
+import queue
 import threading
 import uuid
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,55 @@ sys.path.insert(0, str(Path(__file__).parent))
 import triton_answers as tensors
 
 
+@dataclass
+class Client:
+    """Who waits for a request's responses; `cancelled` is as of the last one that was sent."""
+
+    sender: Any
+    cancelled: bool = False
+
+
+class Outbox:
+    """Sends responses from a thread of its own, in order, the last of a request with its end, as Triton's vLLM backend
+    does (src/model.py, 8de0c14): each is a round trip to the server's process, and the engine goes on meanwhile."""
+
+    def __init__(self) -> None:
+        self.responses: queue.SimpleQueue[tuple[Client, Any, bool] | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._send_all, name="outbox", daemon=True)
+        self.thread.start()
+
+    def put(self, client: Client, response: Any, *, last: bool) -> None:
+        """A response, or None for none, to be sent after those before it."""
+        self.responses.put((client, response, last))
+
+    def close(self) -> None:
+        """Send what is left, and end."""
+        self.responses.put(None)
+        self.thread.join(5)
+
+    def _send_all(self) -> None:
+        while (item := self.responses.get()) is not None:
+            try:
+                _send(*item)
+            except Exception as error:
+                pb_utils.Logger.log_error(f"a response could not be sent: {error!r}")
+
+
+def _send(client: Client, response: Any, last: bool) -> None:
+    flags = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if last else 0
+    if response is None:
+        client.sender.send(flags=flags)
+    else:
+        client.sender.send(response, flags)
+    client.cancelled = not last and client.sender.is_cancelled()
+
+
 class TritonPythonModel:
     """One engine on an event loop of its own; every request is a task there."""
 
     def initialize(self, args: dict[str, str]) -> None:
         engine_args = tensors.engine_args(args)
+        self.outbox = Outbox()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="engine-loop", daemon=True)
         self.thread.start()
@@ -47,19 +93,17 @@ class TritonPythonModel:
             asyncio.run_coroutine_threadsafe(self._serve(request), self.loop)
 
     async def _serve(self, request: Any) -> None:
-        sender = request.get_response_sender()
+        client = Client(request.get_response_sender())
         try:
             want = tensors.asked(request)
             if want.engine_metrics:
-                sender.send(tensors.metrics_answer(_metrics_page()))
+                self.outbox.put(client, tensors.metrics_answer(_metrics_page()), last=True)
             else:
-                await self._generate(want, sender)
+                await self._generate(want, client)
         except Exception as error:
-            sender.send(tensors.failure(error))
-        finally:
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            self.outbox.put(client, tensors.failure(error), last=True)
 
-    async def _generate(self, want: tensors.Asked, sender: Any) -> None:
+    async def _generate(self, want: tensors.Asked, client: Client) -> None:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -67,26 +111,27 @@ class TritonPythonModel:
         sampling = SamplingParams(**want.sampling, output_kind=kind)
         name = uuid.uuid4().hex
         async for output in self.engine.generate(want.text, sampling, name):
-            if sender.is_cancelled():
+            if client.cancelled:
                 await self.engine.abort(name)
+                self.outbox.put(client, None, last=True)
                 return
             completion = output.outputs[0]
-            sender.send(
-                tensors.answer(
-                    want,
-                    completion.text,
-                    finish_reason=completion.finish_reason,
-                    input_tokens=len(output.prompt_token_ids or ()),
-                    output_tokens=len(completion.token_ids),
-                    cached_tokens=output.num_cached_tokens,
-                    spans_ns=_spans_ns(output),
-                )
+            response = tensors.answer(
+                want,
+                completion.text,
+                finish_reason=completion.finish_reason,
+                input_tokens=len(output.prompt_token_ids or ()),
+                output_tokens=len(completion.token_ids),
+                cached_tokens=output.num_cached_tokens,
+                spans_ns=_spans_ns(output),
             )
+            self.outbox.put(client, response, last=output.finished)
 
     def finalize(self) -> None:
         self.engine.shutdown()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+        self.outbox.close()
 
 
 def _spans_ns(output: Any) -> list[int] | None:
