@@ -171,6 +171,11 @@ def test_an_environment_that_somebody_else_made(tmp_path: Path) -> None:
     assert found is not None
     assert (found.python, found.site_packages) == (str(tmp_path / "env" / "bin" / "python"), str(packages))
     assert found.version("vllm") == "0.20.2"
+    assert found.recipe.vendor is None
+    (tmp_path / "env" / "triton-backends" / "vllm").mkdir(parents=True)
+    vendor = recipe_of_folder(tmp_path / "env").vendor
+    assert vendor is not None
+    assert vendor.backends == str(tmp_path / "env" / "triton-backends")
 
 
 def test_a_good_environment(environment: EngineEnvironment) -> None:
