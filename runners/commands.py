@@ -201,7 +201,8 @@ def print_engines() -> None:
         if place.first:
             print(f"{place.engine}: {place.summary}")
         made_yet = "made" if place.made else "not made yet"
-        print(f"  {place.environment} ({made_yet}): {'; '.join(place.complaints) or 'can run here'}")
+        where = f"{place.environment} ({made_yet}): " if place.environment else ""
+        print(f"  {where}{'; '.join(place.complaints) or 'can run here'}")
     for recipe in recipes().values():
         if recipe.image:
             print(f"{recipe.name}: not installable, only in the image {recipe.image}")
