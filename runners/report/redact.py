@@ -14,7 +14,7 @@ from typing import Final
 PUBLIC_HOSTS: Final = frozenset(
     (
         *("huggingface.co", "hf.co", "github.com", "githubusercontent.com", "gitlab.com", "nvcr.io", "nvidia.com"),
-        *("docker.io", "docker.com", "ghcr.io", "quay.io", "pypi.org", "pythonhosted.org", "pytorch.org", "python.org"),
+        *("docker.com", "pytorch.org", "python.org"),
         *("vllm.ai", "readthedocs.io", "apache.org", "gnu.org", "w3.org", "json-schema.org", "example.com", "ggml.ai"),
         *("fastapi.tiangolo.com", "pydantic.dev", "ray.io", "opentelemetry.io", "kernel.org", "debian.org"),
     )
