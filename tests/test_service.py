@@ -13,16 +13,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from runners.bundle import write_bundle
-from runners.engine_places import engine_places
+from runners.environments import ensure, recipes
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run, decisions_json
 from tests.results_folder import make_folder
 from tests.service import light, mark_of, served
 
-needs_light = pytest.mark.skipif(
-    any(p.complaints or not p.made for p in engine_places() if p.environment == "llamacpp"),
-    reason="the light pair has no environment here",
-)
+needs_light = pytest.mark.usefixtures("_light_made")
+
+
+@pytest.fixture(scope="module")
+def _light_made() -> None:
+    ensure(recipes()["llamacpp"], print)
 
 
 @pytest.fixture
