@@ -26,6 +26,7 @@ from runners.load.transport import Transport, transport_of
 from runners.own_rows import Given
 from runners.report.blocks import torn
 from runners.report.gate_record import GateRecord
+from runners.report.layout import SUPERSEDED, is_finished, life_folder, unsupported_note
 from runners.report.limits import misses
 from runners.report.record import Capacity, LedgerEntry, LifeRecord, Probe, Unsupported, read_life, write_launch
 from runners.report.trace_table import trace_fields
@@ -45,10 +46,10 @@ def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> Non
     for name, reason in session.unsupported.items():
         _note_unsupported(session, folder, name, reason)
     _tear_down(session, lives, folder, say)
-    remaining = [life for life in lives if not _finished(folder, life)]
+    remaining = [life for life in lives if not is_finished(folder, life.name)]
     began = time.monotonic()
     for number, life in enumerate(remaining):
-        if _unsupported_note(folder, life.contender.name).exists():
+        if unsupported_note(folder, life.contender.name).exists():
             continue
         left = _left(time.monotonic() - began, number, len(remaining))
         say(
@@ -67,8 +68,8 @@ def bake(session: Session, lives: Sequence[Life], folder: Path, say: Say) -> Non
 
 def missing_blocks(lives: Sequence[Life], folder: Path, most: int | None) -> tuple[Life, ...]:
     """The lives of the first `most` blocks that are not whole in the folder; of all without a limit."""
-    able = [life for life in lives if not _unsupported_note(folder, life.contender.name).exists()]
-    blocks = list(dict.fromkeys(life.block for life in able if not _finished(folder, life)))[:most]
+    able = [life for life in lives if not unsupported_note(folder, life.contender.name).exists()]
+    blocks = list(dict.fromkeys(life.block for life in able if not is_finished(folder, life.name)))[:most]
     return tuple(life for life in lives if life.block in blocks)
 
 
@@ -79,13 +80,9 @@ def _told_unsupported(session: Session, life: Life, error: LaunchError) -> str |
     return found.group(0) if found else None
 
 
-def _unsupported_note(folder: Path, contender: str) -> Path:
-    return folder / "unsupported" / f"{contender}.json"
-
-
 def _note_unsupported(session: Session, folder: Path, contender: str, reason: str) -> None:
     """The others run; this one keeps its row, with the reason."""
-    note = _unsupported_note(folder, contender)
+    note = unsupported_note(folder, contender)
     if not note.exists():
         kind = session.contestants[contender].engine.name
         write_model(note, Unsupported(contender=contender, engine_kind=kind, reason=reason))
@@ -95,15 +92,15 @@ def _tear_down(session: Session, planned: Sequence[Life], folder: Path, say: Say
     """Blocks whose lives would not belong together are moved aside whole, to be run anew."""
     for block, of_block in groupby(planned, key=lambda life: life.block):
         lives = list(of_block)
-        finished = [life for life in lives if _finished(folder, life)]
-        records = [read_life(folder / "lives" / life.name) for life in finished]
+        finished = [life for life in lives if is_finished(folder, life.name)]
+        records = [read_life(life_folder(folder, life.name)) for life in finished]
         open_now = datetime.now(UTC) if finished and len(finished) < len(lives) else None
         gpus_now = {life.contender.name: gpu_uuids(life.contender.gpus) for life in lives} if open_now else None
         reason = torn(records, session.bakeoff.block_gap_s, open_now, gpus_now)
         if reason:
             say(f"block {block} is redone whole: {reason}")
             for life in finished:
-                _supersede(folder / "lives" / life.name)
+                _supersede(life_folder(folder, life.name))
 
 
 def _left(spent_s: float, done: int, of: int) -> str:
@@ -144,13 +141,9 @@ def _up(server: Server) -> str:
     return "  attached" if server.start_s is None else f"  ready after {server.start_s:.1f} s"
 
 
-def _finished(folder: Path, life: Life) -> bool:
-    return (folder / "lives" / life.name / "life.json").exists()
-
-
 def _fresh_folder(folder: Path, life: Life) -> Path:
     """The life's folder; what an interrupted attempt left there is moved aside, marked, never used."""
-    mine = folder / "lives" / life.name
+    mine = life_folder(folder, life.name)
     if mine.exists():
         _supersede(mine)
     mine.mkdir(parents=True)
@@ -158,8 +151,8 @@ def _fresh_folder(folder: Path, life: Life) -> Path:
 
 
 def _supersede(life: Path) -> None:
-    attempts = len(list(life.parent.glob(f"{life.name}.superseded-*")))
-    life.rename(life.with_name(f"{life.name}.superseded-{attempts + 1}"))
+    attempts = len(list(life.parent.glob(f"{life.name}{SUPERSEDED}*")))
+    life.rename(life.with_name(f"{life.name}{SUPERSEDED}{attempts + 1}"))
 
 
 def transport_to(server: Server, life: Life) -> Transport:

@@ -2,13 +2,14 @@
 """Expands a config into server lives and their cells, in the order in which they run."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
 from runners.config import Bakeoff, ContenderConfig
 from runners.config_workload import Level, WorkloadConfig
+from runners.report.layout import cell_name, life_name
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,7 @@ class Cell:
     @property
     def name(self) -> str:
         """File name of the cell within its life."""
-        probe = "-capacity" if self.purpose == "capacity" else ""
-        return f"{self.workload.name}{probe}-{self.level.name}"
+        return cell_name(self.workload.name, self.purpose, self.level)
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,13 @@ class Life:
 
     @property
     def name(self) -> str:
-        return f"b{self.block:02d}-{self.contender.name}"
+        return life_name(self.block, self.contender.name)
 
 
-def expand(bakeoff: Bakeoff) -> tuple[Life, ...]:
-    """Every block starts every contender once, in an order drawn from the seed."""
-    orders = islice(block_orders(len(bakeoff.contenders), bakeoff.seed), bakeoff.blocks)
+def expand(bakeoff: Bakeoff, looks: Sequence[int] = ()) -> tuple[Life, ...]:
+    """Every block starts every contender once, in an order drawn from the seed. With looks there are blocks up to
+    the last of them."""
+    orders = islice(block_orders(len(bakeoff.contenders), bakeoff.seed), looks[-1] if looks else bakeoff.blocks)
     return tuple(
         _life(bakeoff, block, position, bakeoff.contenders[index])
         for block, order in enumerate(orders, start=1)

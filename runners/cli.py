@@ -81,8 +81,9 @@ def verify(config: Path, engine: Contender = None) -> None:
     from runners.commands import run_verify
     from runners.node_lock import node_held
 
-    with refusals(), node_held(f"{config} (verify)", progress()):
-        run_verify(config, engine, say=progress())
+    say = progress()
+    with refusals(), node_held(f"{config} (verify)", say):
+        run_verify(config, engine, say=say)
 
 
 @app.command()

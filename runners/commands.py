@@ -2,10 +2,11 @@
 """What each command does."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 from runners.bakeoff import bake, missing_blocks, transport_to, verified_server
 from runners.cells import Life, expand
@@ -33,6 +34,8 @@ from runners.results import ResultsError, choose_folder, open_folder
 from runners.self_check import HEADROOM, check_client
 from runners.session import Session, open_session
 
+T = TypeVar("T")
+
 FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json}
 VERDICTS = {"md": decisions_markdown, "json": decisions_json}
 GATES = {"md": equivalence_markdown, "json": equivalence_json}
@@ -59,7 +62,7 @@ def run_compare(
     else:
         caps = caps or Caps()
         looks = plan_looks(folder, caps, resume=resume)
-        lives = expand(session.bakeoff.model_copy(update={"blocks": looks[-1]}))
+        lives = expand(session.bakeoff, looks)
         with shown(lives, names, folder, say) as tell:
             tell(f"results go to {folder}; looks after {', '.join(map(str, looks))} blocks")
             bake_until_decided(session, folder, looks, caps, tell)
@@ -168,18 +171,22 @@ def _chosen(session: Session, engine: str | None) -> list[Life]:
     return chosen
 
 
+def _form(forms: Mapping[str, T], form: str) -> T:
+    """One of the forms by its name. Raises ResultsError."""
+    if form not in forms:
+        *others, last = forms
+        raise ResultsError(f"--format {form}: unknown; say {', '.join(others)} or {last}")
+    return forms[form]
+
+
 def print_table(folder: Path, form: str, accepted: Sequence[str] = ()) -> None:
     """`bakeoff table`."""
-    if form not in FORMATS:
-        raise ResultsError(f"--format {form}: unknown; say md, csv or json")
-    print(FORMATS[form](tabulate(read_run(folder, accepted))), end="")
+    print(_form(FORMATS, form)(tabulate(read_run(folder, accepted))), end="")
 
 
 def print_verdicts(folder: Path, form: str, accepted: Sequence[str] = ()) -> None:
     """`bakeoff verdicts`."""
-    if form not in VERDICTS:
-        raise ResultsError(f"--format {form}: unknown; say md or json")
-    print(VERDICTS[form](decide_run(read_run(folder, accepted))), end="")
+    print(_form(VERDICTS, form)(decide_run(read_run(folder, accepted))), end="")
 
 
 def print_ledger(folder: Path, *, as_json: bool) -> None:
@@ -190,9 +197,7 @@ def print_ledger(folder: Path, *, as_json: bool) -> None:
 
 def print_gate(folder: Path, form: str) -> None:
     """`bakeoff gate`."""
-    if form not in GATES:
-        raise ResultsError(f"--format {form}: unknown; say md or json")
-    print(GATES[form](equivalence_of(read_run(folder))), end="")
+    print(_form(GATES, form)(equivalence_of(read_run(folder))), end="")
 
 
 def print_engines() -> None:

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,9 @@ FREE_KEYS: Final = ("name", "port")
 """Of a config: what two runs of one plan may differ in."""
 
 
+REMEDY: Final = "; --across-environments compares all the same"
+
+
 class DiffError(MendableError):
     """Two runs that cannot be compared."""
 
@@ -29,22 +32,32 @@ def run_diff(before: Path, after: Path, form: str, *, across_environments: bool)
     """`bakeoff diff`: print the comparisons; whether something is decidedly slower. Raises DiffError."""
     if form not in ("md", "json"):
         raise DiffError(f"--format {form}: unknown; say md or json")
+    found = difference(before, after, across_environments=across_environments, remedy=REMEDY)
+    print(
+        json.dumps(asdict(found), indent=2, allow_nan=False) + "\n" if form == "json" else diff_markdown(found), end=""
+    )
+    return any(c.verdict.startswith("slower") for c in found.comparisons)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`environments` has, by key, what differs between the machines and versions. A comparison's ratio is that of the
+    second run to the first."""
+
+    environments: dict[str, tuple[Any, Any]]
+    comparisons: tuple[Comparison, ...]
+
+
+def difference(before: Path, after: Path, *, across_environments: bool, remedy: str = "") -> Difference:
+    """Raises DiffError for other plans, and for other environments unless told, with the remedy; and what `read_run`
+    raises."""
     runs = read_run(before), read_run(after)
     check_same_plan(*runs, f"{before} and {after}")
     with opened(before) as old, opened(after) as new:
         environments = changed(environment_of(old), environment_of(new))
     if environments and not across_environments:
-        raise DiffError(
-            f"{before} and {after} ran in different environments: {told(environments)}; "
-            "--across-environments compares all the same"
-        )
-    comparisons = compare_runs(*runs)
-    if form == "json":
-        value = {"environments": environments, "comparisons": [asdict(c) for c in comparisons]}
-        print(json.dumps(value, indent=2, allow_nan=False))
-    else:
-        print(diff_markdown(comparisons, environments), end="")
-    return any(c.verdict.startswith("slower") for c in comparisons)
+        raise DiffError(f"{before} and {after} ran in different environments: {told(environments)}{remedy}")
+    return Difference(environments, compare_runs(*runs))
 
 
 def check_same_plan(before: Run, after: Run, names: str) -> None:
@@ -83,9 +96,9 @@ def _plan(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in full.items() if key not in FREE_KEYS}
 
 
-def diff_markdown(comparisons: tuple[Comparison, ...], environments: Mapping[str, tuple[Any, Any]]) -> str:
+def diff_markdown(found: Difference) -> str:
     """The table of verdicts, and in what the environments differ."""
-    lines = comparisons_table(comparisons)
+    lines = comparisons_table(found.comparisons)
     lines += ["", "Ratio of the second run to the first, paired by block; above 1 is better."]
-    lines += [f"- environment: {told({key: both})}" for key, both in environments.items()]
+    lines += [f"- environment: {told({key: both})}" for key, both in found.environments.items()]
     return "\n".join(lines) + "\n"

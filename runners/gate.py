@@ -12,7 +12,7 @@ from runners.cell import REQUEST_LIMIT_IDLES, Kitchen
 from runners.gate_task import is_right
 from runners.load.drive import drive
 from runners.load.fold import fold_all
-from runners.load.load import Load
+from runners.load.load import one_by_one
 from runners.load.rendering import Rendering
 from runners.load.trace import Trace
 from runners.load.workload import Draw
@@ -71,15 +71,7 @@ def gate_prompts(session: Session) -> list[Prompt]:
 def _traces(kitchen: Kitchen, prompts: Sequence[Prompt]) -> list[Trace | None]:
     """One after the other; None for those that were not asked any more, after too many failures in a row."""
     idle_limit_s = kitchen.session.bakeoff.idle_limit_s
-    load = Load(
-        level=1,
-        spread_s=0.0,
-        window_s=0.0,
-        window_e2e=0.0,
-        idle_limit_s=idle_limit_s,
-        request_limit_s=REQUEST_LIMIT_IDLES * idle_limit_s,
-        requests=len(prompts),
-    )
+    load = one_by_one(len(prompts), idle_limit_s, REQUEST_LIMIT_IDLES * idle_limit_s)
     driven = drive(load, iter(prompts), kitchen.encode, kitchen.transport)
     traces = fold_all(driven, folding(*kitchen.asked, keeps_text=True))
     return [*traces, *[None] * (len(prompts) - len(traces))]

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from runners.gpu import nvml, used_memory
+from runners.report.metrics import difference
 
 SLOWDOWNS: Final = {
     "software thermal slowdown": 269,
@@ -66,7 +67,7 @@ def metered(
         with _looking(wanted, every_s) as looks:
 
             def use() -> GpuUse:
-                gained = [_gain(after, earlier) for after, earlier in zip(_meters(wanted), before, strict=True)]
+                gained = [difference(after, earlier) for after, earlier in zip(_meters(wanted), before, strict=True)]
                 energy_j, capped_s, *slowed_s = gained
                 return GpuUse(
                     gpus=len(wanted),
@@ -135,7 +136,3 @@ def _meters_of(index: int) -> list[float | None]:
         energy_j = None
     fields = pynvml.nvmlDeviceGetFieldValues(handle, [POWER_CAP, *SLOWDOWNS.values()])
     return [energy_j, *(None if f.nvmlReturn else f.value.ullVal / 1e9 for f in fields)]
-
-
-def _gain(after: float | None, before: float | None) -> float | None:
-    return None if after is None or before is None else after - before

@@ -17,6 +17,7 @@ from runners.cells import Cell, Life
 from runners.environments import Say
 from runners.report.compare import geometric
 from runners.report.figures import DASH, number
+from runners.report.layout import is_finished, life_folder, unsupported_note
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -37,7 +38,7 @@ class LiveView:
         self._began = now()
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self._rates: dict[Path, float | None] = {}
-        self._done_before = sum(self._finished(life) for life in lives)
+        self._done_before = sum(is_finished(self._folder, life.name) for life in lives)
 
     def add(self, text: str) -> None:
         """One more line."""
@@ -70,17 +71,17 @@ class LiveView:
 
     def _near(self, blocks: Sequence[int]) -> Sequence[int]:
         """As many blocks as have room, about the one that runs."""
-        undone = next((life.block for life in self._lives if not self._finished(life)), blocks[-1])
+        undone = next((life.block for life in self._lives if not is_finished(self._folder, life.name)), blocks[-1])
         first = max(0, min(blocks.index(undone) - MOST_BLOCKS_SHOWN // 2, len(blocks) - MOST_BLOCKS_SHOWN))
         return blocks[first : first + MOST_BLOCKS_SHOWN]
 
     def _mark(self, life: Life) -> str:
-        if self._unsupported(life):
+        if unsupported_note(self._folder, life.contender.name).exists():
             return DASH
-        if self._finished(life):
+        if is_finished(self._folder, life.name):
             return "[green]done[/]"
         done = sum(self._path(life, cell).exists() for cell in life.cells)
-        started = (self._folder / "lives" / life.name).exists()
+        started = life_folder(self._folder, life.name).exists()
         return f"[bold yellow]{done}/{len(life.cells)}[/]" if started else "[dim]·[/]"
 
     def _rates_so_far(self) -> "Table":
@@ -102,20 +103,14 @@ class LiveView:
 
     def _headline(self) -> str:
         """How far it is, and what is left if it goes on as it went."""
-        lives = [life for life in self._lives if not self._unsupported(life)]
-        done = sum(self._finished(life) for life in lives)
+        lives = [life for life in self._lives if not unsupported_note(self._folder, life.contender.name).exists()]
+        done = sum(is_finished(self._folder, life.name) for life in lives)
         here = done - self._done_before
         left = f", about {(self._now() - self._began) / here * (len(lives) - done) / 60:.0f} min left" if here else ""
         return f"{done} of {len(lives)} server lives done{left if done < len(lives) else ''}"
 
-    def _finished(self, life: Life) -> bool:
-        return (self._folder / "lives" / life.name / "life.json").exists()
-
-    def _unsupported(self, life: Life) -> bool:
-        return (self._folder / "unsupported" / f"{life.contender.name}.json").exists()
-
     def _path(self, life: Life, cell: Cell) -> Path:
-        return self._folder / "lives" / life.name / f"{cell.name}.json"
+        return life_folder(self._folder, life.name) / f"{cell.name}.json"
 
     def _rate(self, life: Life, cell: Cell) -> float | None:
         """Of a record, which is read once."""

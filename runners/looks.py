@@ -65,7 +65,7 @@ def check_caps(bakeoff: Bakeoff, caps: Caps) -> None:
 
 def bake_until_decided(session: Session, folder: Path, looks: tuple[int, ...], caps: Caps, say: Say) -> None:
     """Block after block; stops at a look at which all declared comparisons are decided, or at a cap."""
-    lives = expand(session.bakeoff.model_copy(update={"blocks": looks[-1]}))
+    lives = expand(session.bakeoff, looks)
     for block in range(1, looks[-1] + 1):
         reached = cap_reached(session.bakeoff, Run.load(folder).lives, caps)
         if reached:

@@ -10,7 +10,7 @@ from runners.errors import MendableError
 from runners.launch.server import Server
 from runners.load.drive import drive
 from runners.load.fold import Folding, ends_by, fold_all
-from runners.load.load import Load
+from runners.load.load import one_by_one
 from runners.load.rendering import Rendering
 from runners.load.scrape import ask, tried
 from runners.load.trace import Trace
@@ -101,15 +101,7 @@ def ask_once(
     limit_s: float,
 ) -> Trace:
     """One real request, the canary; given up after `limit_s`."""
-    load = Load(
-        level=1,
-        spread_s=0.0,
-        window_s=0.0,
-        window_e2e=0.0,
-        idle_limit_s=limit_s,
-        request_limit_s=limit_s,
-        requests=1,
-    )
+    load = one_by_one(1, limit_s, limit_s)
     driven = drive(load, iter(lambda: prompt, None), lambda p, _: engine.encode(p, capabilities), transport)
     return fold_all(driven, folding(engine, capabilities, rendering))[0]
 

@@ -14,15 +14,14 @@ from engines.launch import Checkpoint, Knobs, Place
 from engines.registry import ENGINES
 from runners.checkpoint import find_checkpoint
 from runners.config_workload import Level, Span, WorkloadConfig
-from runners.environments import ensure, recipes
 from runners.launch.process import ProcessRunner
 from runners.launch.server import Server
 from runners.load.drive import drive
 from runners.load.fold import Folding, fold_all
 from runners.load.load import Driven, Load
 from runners.load.transport import Transport, transport_of
-from runners.preflight import machine_complaints
 from runners.report.summary import Measured, summarize
+from tests.live_environments import light_environment
 
 pytestmark = pytest.mark.light
 
@@ -34,10 +33,7 @@ PROMPT = Prompt("word", 1, 4, True, Sampling())
 
 @pytest.fixture
 def triton(tmp_path: Path) -> Iterator[Server]:
-    recipe = recipes()["llamacpp"]
-    if complaints := machine_complaints(ENGINE, recipe):
-        pytest.skip("; ".join(complaints))
-    environment = ensure(recipe, print)
+    environment = light_environment()
     checkpoint: Checkpoint = find_checkpoint("demo", "test", print)
     place = Place(
         python=environment.python,

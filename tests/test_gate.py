@@ -20,8 +20,6 @@ from runners import demo_checkpoint, demo_weights
 from runners.bakeoff import bake
 from runners.demo_checkpoint import make_demo_checkpoint
 from runners.demo_shapes import SHAPES
-from runners.environments import ensure, recipes
-from runners.preflight import machine_complaints
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run
 from runners.report.equivalence import Equivalence, equivalence_of
@@ -30,6 +28,7 @@ from runners.report.record import Run
 from runners.report.verdicts import Comparison
 from runners.results import open_folder
 from runners.session import open_session
+from tests.live_environments import light_environment
 
 pytestmark = pytest.mark.light
 
@@ -69,11 +68,7 @@ def stopping(prompt: Prompt, capabilities: Capabilities) -> Call:
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two blocks of the reference, the same behind Triton, and six that answer something else."""
-    recipe = recipes()["llamacpp"]
-    complaints = machine_complaints(ENGINES["triton_llamacpp"], recipe)
-    if complaints:
-        pytest.skip("; ".join(complaints))
-    ensure(recipe, print)
+    light_environment()
     folder = tmp_path_factory.mktemp("gate")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_weights, "SEED", 7)

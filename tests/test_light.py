@@ -13,11 +13,9 @@ import psutil
 import pytest
 import yaml
 
-from engines.registry import ENGINES
-from runners.environments import ensure, recipes
 from runners.launch import ports
-from runners.preflight import machine_complaints
 from runners.report.record import CellRecord
+from tests.live_environments import light_environment
 
 pytestmark = pytest.mark.light
 
@@ -62,11 +60,7 @@ PLANNED_ONLY: dict[str, Any] = {**CONFIG["workloads"][0], "capacity": None}
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> None:
-    recipe = recipes()["llamacpp"]
-    complaints = machine_complaints(ENGINES["triton_llamacpp"], recipe)
-    if complaints:
-        pytest.skip("; ".join(complaints))
-    ensure(recipe, print)
+    light_environment()
 
 
 def bakeoff(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -13,9 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from runners.bundle import write_bundle
-from runners.environments import ensure, recipes
 from runners.report.blocks import read_run
 from runners.report.decisions import decide_run, decisions_json
+from tests.live_environments import light_environment
 from tests.results_folder import make_folder
 from tests.service import light, mark_of, served
 
@@ -24,7 +24,7 @@ needs_light = pytest.mark.usefixtures("_light_made")
 
 @pytest.fixture(scope="module")
 def _light_made() -> None:
-    ensure(recipes()["llamacpp"], print)
+    light_environment()
 
 
 @pytest.fixture

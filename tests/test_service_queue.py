@@ -17,10 +17,8 @@ import httpx
 import psutil
 import pytest
 
-from engines.registry import ENGINES
-from runners.environments import ensure, recipes
 from runners.launch import ports
-from runners.preflight import machine_complaints
+from tests.live_environments import light_environment
 from tests.service import light
 from tests.test_light import left_of
 
@@ -34,11 +32,7 @@ WATCHERS = 50
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> None:
-    recipe = recipes()["llamacpp"]
-    complaints = machine_complaints(ENGINES["triton_llamacpp"], recipe)
-    if complaints:
-        pytest.skip("; ".join(complaints))
-    ensure(recipe, print)
+    light_environment()
 
 
 @contextmanager

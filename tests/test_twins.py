@@ -25,17 +25,17 @@ import yaml
 from engines.contract import Answer, Capabilities, Engine, Prompt, Sampling
 from engines.launch import Launch
 from engines.registry import ENGINES
-from runners.environments import ensure, read_recipe
+from runners.environments import read_recipe
 from runners.launch.server import LaunchError, Server
 from runners.load.scrape import ask, tried
 from runners.load.transport import transport_of
 from runners.own_rows import Given
-from runners.preflight import machine_complaints
 from runners.report.blocks import read_run
 from runners.report.breakdown import breakdown
 from runners.report.equivalence import equivalence_of
 from runners.session import Session, open_session
 from runners.verify import Verified, VerifyError, verify
+from tests.live_environments import made_or_skipped
 from tests.staged import compared, rows_of
 
 pytestmark = pytest.mark.light
@@ -50,11 +50,7 @@ PATIENCE_S = 1.5
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> None:
     for name in ("release-1.2", "release-1.3"):
-        recipe = read_recipe(ROOT / "tests" / "twins" / f"{name}.txt")
-        complaints = machine_complaints(ENGINES["triton_llamacpp"], recipe)
-        if complaints:
-            pytest.skip("; ".join(complaints))
-        ensure(recipe, print)
+        made_or_skipped(read_recipe(ROOT / "tests" / "twins" / f"{name}.txt"))
 
 
 def session(checkpoint: str = "demo", **changes: Any) -> Session:

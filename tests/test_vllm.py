@@ -11,16 +11,15 @@ import yaml
 
 from engines.contract import Prompt, Sampling
 from engines.launch import Launch
-from engines.registry import ENGINES
 from runners.demo_checkpoint import make_demo_checkpoint
 from runners.demo_shapes import SHAPES
-from runners.environments import ensure, recipes
-from runners.preflight import machine_complaints
+from runners.environments import recipes
 from runners.report.blocks import read_run
 from runners.report.breakdown import breakdown
 from runners.report.equivalence import equivalence_of
 from runners.report.ledger import ComparedRow
 from runners.session import open_session
+from tests.live_environments import made_or_skipped
 from tests.staged import Change, compared, rows_of, with_flags
 from tests.test_light import bakeoff, rows
 
@@ -83,11 +82,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> None:
-    recipe = recipes()["vllm-cpu"]
-    complaints = machine_complaints(ENGINES["triton_vllm"], recipe)
-    if complaints:
-        pytest.skip("; ".join(complaints))
-    ensure(recipe, print)
+    made_or_skipped(recipes()["vllm-cpu"])
 
 
 def test_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,19 @@ class Load:
         return number >= min((x for x in (self.requests, self.most_requests) if x is not None), default=math.inf)
 
 
+def one_by_one(requests: int, idle_limit_s: float, request_limit_s: float) -> Load:
+    """So many requests, each when the one before has ended."""
+    return Load(
+        level=1,
+        spread_s=0.0,
+        window_s=0.0,
+        window_e2e=0.0,
+        idle_limit_s=idle_limit_s,
+        request_limit_s=request_limit_s,
+        requests=requests,
+    )
+
+
 @dataclass
 class Driven:
     """What came back, raw, and how to read it. `steady_s` is None where some slot never finished a request."""

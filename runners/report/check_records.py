@@ -11,6 +11,7 @@ from runners.config import Bakeoff, ConfigError, read_config
 from runners.errors import MendableError
 from runners.report.blocks import NoResultsError, check_one_plan
 from runners.report.decisions import FEWEST_BLOCKS
+from runners.report.layout import SUPERSEDED, life_folder, of_lives
 from runners.report.ledger import ledger_of
 from runners.report.metrics import Quantile
 from runners.report.record import CellRecord, LifeRecord, Run, Summary
@@ -45,7 +46,7 @@ def _unreadable(folder: Path) -> Iterator[str]:
     """Records that are not what their kind is, each with file and key."""
     for path in sorted(folder.rglob("*")):
         kind = kind_of(path.relative_to(folder).as_posix())
-        if kind is None or not path.is_file() or ".superseded-" in str(path):
+        if kind is None or not path.is_file() or SUPERSEDED in str(path):
             continue
         try:
             if kind == "config":
@@ -65,9 +66,7 @@ def _plan(run: Run) -> Iterator[str]:
 
 def _lives(folder: Path) -> Iterator[str]:
     """What a life's record promises lies beside it, and is about that life."""
-    for path in sorted(folder.glob("lives/*/life.json")):
-        if ".superseded-" in path.parent.name:
-            continue
+    for path in of_lives(folder, "life.json"):
         life = read_written(path, LifeRecord)
         here = path.parent.relative_to(folder).as_posix()
         for name in life.cells:
@@ -173,10 +172,10 @@ def _lacking_lives(folder: Path, run: Run, bakeoff: Bakeoff) -> list[str]:
     if not run.looks and planned - there:
         found.append(f"finished lives that were planned: {', '.join(sorted(planned - there))}")
     for life in sorted(there):
-        here = folder / "lives" / life
+        here = life_folder(folder, life)
         wanted = ["launch.json", "engine/server.log"] + [p.with_suffix(".parquet").name for p in _cells(here)]
         missing = [name for name in wanted if not (here / name).exists()]
-        if missing and ".superseded-" not in life:
+        if missing and SUPERSEDED not in life:
             found.append(f"lives/{life}: {', '.join(missing)}")
     return found
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from runners.report.blocks import read_run
 from runners.report.bundle_record import MANIFEST, BundleRecord
+from runners.report.layout import of_lives
 from runners.report.record import Run
 from runners.report.unpack import opened
 from runners.report.written import read_written
@@ -42,11 +43,7 @@ def read_results(path: Path, accepted: Sequence[str] = ()) -> Results:
             run=read_run(folder, accepted),
             hosts=tuple(_object(found) for found in sorted(folder.glob(HOST))),
             checks=tuple(read_written(found, SelfCheck) for found in sorted(folder.glob(CHECK))),
-            launches={
-                found.parent.name: _object(found)
-                for found in sorted(folder.glob("lives/*/launch.json"))
-                if ".superseded-" not in found.parent.name
-            },
+            launches={found.parent.name: _object(found) for found in of_lives(folder, "launch.json")},
             by=next((read_written(found, BundleRecord).by for found in folder.glob(MANIFEST)), None),
         )
 

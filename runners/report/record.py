@@ -9,10 +9,11 @@ from typing import Any, Final, Literal
 
 from engines.contract import Counters
 from engines.launch import Launch
-from runners.config_workload import LevelKind
+from runners.config_workload import Level, LevelKind
 from runners.gpu_meter import GpuUse
 from runners.load.proof import ClientProof
 from runners.report.gate_record import GateRecord
+from runners.report.layout import cell_name, life_name, of_lives
 from runners.report.metrics import Quantile
 from runners.report.written import SCHEMA_VERSION, Written, read_written, write_once
 
@@ -166,6 +167,11 @@ class CellRecord(Written):
     phases: Phases
     summary: Summary
 
+    @property
+    def name(self) -> str:
+        """As its files are named."""
+        return cell_name(self.workload, self.purpose, Level(self.level_kind, self.level))
+
 
 class Probe(Written):
     """One level tried, the limit that it missed, or None, and its rate."""
@@ -222,6 +228,11 @@ class LifeRecord(Written):
     capacities: tuple[Capacity, ...] = ()
     gate: GateRecord | None = None
 
+    @property
+    def name(self) -> str:
+        """As its folder is named."""
+        return life_name(self.block, self.contender)
+
 
 class Unsupported(Written):
     """A contender whose engine cannot run the checkpoint; it has a row and no cells."""
@@ -263,9 +274,7 @@ class Run(Written):
 
         config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
         lives, cells = [], []
-        for path in sorted(folder.glob("lives/*/life.json")):
-            if ".superseded-" in path.parent.name:
-                continue
+        for path in of_lives(folder, "life.json"):
             lives.append(read_life(path.parent))
             cells += [read_written(path.parent / f"{name}.json", CellRecord) for name in lives[-1].cells]
         unsupported = tuple(read_written(path, Unsupported) for path in sorted(folder.glob("unsupported/*.json")))
@@ -288,8 +297,3 @@ def read_looks(folder: Path) -> tuple[int, ...]:
 def read_life(folder: Path) -> LifeRecord:
     """The record of a finished life. Raises FileNotFoundError where it is unfinished."""
     return read_written(folder / "life.json", LifeRecord)
-
-
-def schema_text() -> str:
-    """The JSON schema of a cell's record."""
-    return json.dumps(CellRecord.model_json_schema(), indent=2, sort_keys=True) + "\n"

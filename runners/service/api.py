@@ -11,6 +11,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, StreamingResponse
 
 from runners.bundle import write_bundle
+from runners.diff_command import Difference, difference
 from runners.engine_places import EnginePlace, engine_places
 from runners.errors import MendableError
 from runners.node_lock import node_holder
@@ -19,7 +20,6 @@ from runners.report.decisions_text import decisions_markdown
 from runners.report.ledger_text import ledger_json
 from runners.report.table import as_csv, as_json, as_markdown
 from runners.service.api_models import Again, Node, Order, Plan, RunDetail, RunList, Submission, entry_model
-from runners.service.difference import Difference, difference
 from runners.service.problems import MEDIA_TYPE, Problem, ProblemDocument
 from runners.service.rooms import Rooms, rooms_of
 from runners.service.shelf import log_text, logs_of, redacted
@@ -132,7 +132,7 @@ async def config_of(rooms: Rooms, entry: Entry) -> str:
 
 @router.get("/runs/{run}/cells", responses=JSON_ANSWER)
 async def run_cells(rooms: Here, run: str) -> list[dict[str, Any]]:
-    """Every cell's record, by results/record.schema.json."""
+    """Every cell's record, by results/schemas/cell.schema.json."""
     return list((await rooms.content(await rooms.entry(run))).cells)
 
 

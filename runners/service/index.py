@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from runners.report.bundle_record import MANIFEST
+from runners.report.layout import of_lives
 from runners.report.record import LOOKS_FILE
 from runners.service.store import Entry, Store
 
@@ -63,7 +64,7 @@ def entry_of(folder: Path, signature: str) -> Entry:
     """Of a folder that cannot be read, what is wrong with it."""
     try:
         config = _mapping(yaml.load((folder / "config.yaml").read_text("utf-8"), Loader))  # noqa: S506
-        lives = [orjson.loads(path.read_bytes()) for path in _lives(folder)]
+        lives = [orjson.loads(path.read_bytes()) for path in of_lives(folder, "life.json")]
         return _entry(folder, signature, config, lives)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError) as error:
         words = f"{type(error).__name__}: {error}"[:300]
@@ -73,10 +74,6 @@ def entry_of(folder: Path, signature: str) -> Entry:
 def entry_of_config(run: str, config: Mapping[str, Any]) -> Entry:
     """Of a run that has no folder yet."""
     return _entry(Path("/nonexistent") / run, "", config, [])
-
-
-def _lives(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("lives/*/life.json") if ".superseded-" not in path.parent.name]
 
 
 def _entry(folder: Path, signature: str, config: Mapping[str, Any], lives: list[Mapping[str, Any]]) -> Entry:

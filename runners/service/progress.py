@@ -31,9 +31,8 @@ class Now:
 
 def planned_lives(bakeoff: Bakeoff, folder: Path) -> tuple[Life, ...]:
     """In their order, without contenders that cannot run the checkpoint."""
-    looks = read_looks(folder)
     unsupported = {path.stem for path in folder.glob("unsupported/*.json")}
-    lives = expand(bakeoff.model_copy(update={"blocks": looks[-1]}) if looks else bakeoff)
+    lives = expand(bakeoff, read_looks(folder))
     return tuple(life for life in lives if life.contender.name not in unsupported)
 
 

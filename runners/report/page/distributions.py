@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runners.config_workload import LevelKind
+from runners.report.layout import life_folder
 from runners.report.record import CellRecord, Run
 
 if TYPE_CHECKING:
@@ -60,19 +61,13 @@ def _three(levels: Sequence[float]) -> set[float]:
 
 def traces_of(run: Run, folder: Path) -> Iterator[tuple[CellRecord, Path]]:
     """Each cell of a finished life with the file of its traces, where that is there."""
-    cells = {(cell.block, cell.contender, cell_name(cell)): cell for cell in run.cells}
+    cells = {(cell.block, cell.contender, cell.name): cell for cell in run.cells}
     for life in run.lives:
         for name in life.cells:
-            path = folder / "lives" / f"b{life.block:02d}-{life.contender}" / f"{name}.parquet"
+            path = life_folder(folder, life.name) / f"{name}.parquet"
             cell = cells.get((life.block, life.contender, name))
             if cell is not None and path.is_file():
                 yield cell, path
-
-
-def cell_name(cell: CellRecord) -> str:
-    """As its files are named."""
-    probe = "-capacity" if cell.purpose == "capacity" else ""
-    return f"{cell.workload}{probe}-{cell.level_kind[0]}{cell.level:g}"
 
 
 def _ttft_s(path: Path) -> "NDArray[np.float64] | None":

@@ -18,10 +18,11 @@ from runners.report.blocks import without_excluded
 from runners.report.decisions import Decisions, decide_run
 from runners.report.decisions_text import sections
 from runners.report.headlines import headlines
+from runners.report.layout import SUPERSEDED
 from runners.report.ledger import ledger_of
 from runners.report.opened import Results
 from runners.report.page import inside_plots, speed_plots, tables
-from runners.report.page.distributions import cell_name, distributions
+from runners.report.page.distributions import distributions
 from runners.report.page.figure import Figure
 from runners.report.page.tables import Table
 from runners.report.published import published_rows
@@ -74,7 +75,7 @@ def render(results: Results, folder: Path, beside: str | None, by: str | None) -
         figures=_figures(results, folder, decisions, rows, names),
         ledger=tables.ledger_table(ledger_of(kept), names),
         gate=tables.from_grid("gate", GATE, markdown.grid(sections(decisions).get(GATE, ()))),
-        superseded=sorted(path.name for path in folder.glob("lives/*.superseded-*")),
+        superseded=sorted(path.name for path in folder.glob(f"lives/*{SUPERSEDED}*")),
         flags=tables.flags_table(run.cells),
         client=tables.client_table(run.cells),
         commands=tables.commands_of(run, results.launches),
@@ -120,12 +121,12 @@ def _raw(results: Results, beside: str | None) -> list[RawLink]:
     run = results.run
     found = [RawLink("the run", name, _href(beside, name)) for name in ("config.yaml", "environment.json")]
     for life in run.lives:
-        folder = f"lives/b{life.block:02d}-{life.contender}"
+        folder = f"lives/{life.name}"
         for name in ("life.json", "launch.json", "engine/server.log"):
             found.append(RawLink(f"block {life.block}, {life.contender}", name, _href(beside, f"{folder}/{name}")))
         for cell in (c for c in run.cells if (c.block, c.contender) == (life.block, life.contender)):
             for end in ("json", "parquet"):
-                name = f"{cell_name(cell)}.{end}"
+                name = f"{cell.name}.{end}"
                 found.append(RawLink(f"block {life.block}, {life.contender}", name, _href(beside, f"{folder}/{name}")))
     return found
 

@@ -195,14 +195,13 @@ def commands_of(run: Run, launches: Mapping[str, Mapping[str, Any]]) -> list[Com
     found = []
     for name in dict.fromkeys(life.contender for life in run.lives):
         life = next(x for x in run.lives if x.contender == name)
-        folder = f"b{life.block:02d}-{name}"
-        launch = launches.get(folder)
+        launch = launches.get(life.name)
         if launch is not None:
             serve = launch["serve"]
             found.append(
                 Commands(
                     contender=name,
-                    life=folder,
+                    life=life.name,
                     prepare=tuple(shlex.join(command["argv"]) for command in launch["prepare"]),
                     serve=shlex.join(serve["argv"]),
                     environment=tuple(f"{key}={value}" for key, value in serve["env"].items()),
