@@ -224,13 +224,19 @@ def _install(recipe: Recipe) -> None:
             raise first from None
 
 
-def _uv(*arguments: str) -> None:
-    from uv import find_uv_bin
-
+def uv_environment() -> dict[str, str]:
+    """What uv runs in: it reads no pip settings, so that it is told whom the system trusts, and of pip's wheels."""
     env = {"UV_SYSTEM_CERTS": "1"} | os.environ
     if "PIP_FIND_LINKS" in env:
         env.setdefault("UV_FIND_LINKS", env["PIP_FIND_LINKS"])
     env.pop("VIRTUAL_ENV", None)
-    done = subprocess.run([find_uv_bin(), "--quiet", *arguments], env=env, capture_output=True, text=True)
+    return env
+
+
+def _uv(*arguments: str) -> None:
+    from uv import find_uv_bin
+
+    command = [find_uv_bin(), "--quiet", *arguments]
+    done = subprocess.run(command, env=uv_environment(), capture_output=True, text=True)
     if done.returncode != 0:
         raise MakeError(f"uv {arguments[0]} failed:\n{done.stderr.strip()[-2000:]}")

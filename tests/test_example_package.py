@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from runners.environments import uv_environment
+
 PACKAGE = Path(__file__).parent / "example_package"
 ROOT = Path(__file__).parent.parent
 
@@ -32,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     from uv import find_uv_bin
 
     target = tmp_path_factory.mktemp("installed")
-    env = {"UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", ""), **os.environ}
+    env = uv_environment()
     command = [find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(PACKAGE)]
     done = subprocess.run([*command, "--python", sys.executable], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
